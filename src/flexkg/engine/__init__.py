@@ -1,0 +1,1 @@
+"""The exact interpretation of the query algebra: sets of entities."""

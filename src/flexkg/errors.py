@@ -1,0 +1,75 @@
+"""Every error a user can meet: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class FlexError(Exception):
+    """A mistake in what the user gave; the command line prints it as one `error:` line and exits 2."""
+
+    kind = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class DataError(FlexError):
+    """Something is wrong with a file, a folder or a dataset."""
+
+    kind = "data"
+
+
+class MissingExtra(FlexError):
+    """A feature needs a package that is not installed."""
+
+    kind = "missing-extra"
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package.", hint=f'Install it with: pip install "flexkg[{extra}]"')
+
+
+class LimitError(FlexError):
+    """A stated limit on size, depth or time was reached."""
+
+    kind = "limit"
+
+
+class QueryError(FlexError):
+    """A query cannot be read; carries the place in its text (1-based line and column)."""
+
+    kind = "query"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        text: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        width: int = 1,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.text = text
+        self.line = line
+        self.column = column
+        self.width = width
+
+    def caret(self) -> str | None:
+        """The offending line with a caret under the place, or None when the place is unknown."""
+        if self.text is None or self.line is None or self.column is None:
+            return None
+        lines = self.text.splitlines() or [""]
+        line = lines[min(self.line, len(lines)) - 1]
+        start = max(0, self.column - 1 - 60)
+        shown = line[start : start + 120]
+        marks = "^" * max(1, min(self.width, 120 - (self.column - 1 - start)))
+        return f"  {shown}\n  {' ' * (self.column - 1 - start)}{marks}"
+
+    def __str__(self) -> str:
+        place = f" (line {self.line}, column {self.column})" if self.line is not None else ""
+        return f"{self.message}{place}" + (f" {self.hint}" if self.hint else "")

@@ -1,0 +1,1 @@
+"""Graphs: vocabularies, indexed triples, datasets on disk and where they come from."""
