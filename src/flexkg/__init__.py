@@ -1,0 +1,28 @@
+"""flexkg answers logical questions over incomplete knowledge graphs.
+
+>>> import flexkg
+>>> world = flexkg.load("world")
+>>> world.answer("?x : borders(France, ?x) & speaks(?x, German) & !uses(?x, Euro)").names()
+['Switzerland']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flexkg.errors import DataError, FlexError, LimitError, QueryError
+
+if TYPE_CHECKING:
+    from flexkg.api import KnowledgeGraph, load
+
+__all__ = ["DataError", "FlexError", "KnowledgeGraph", "LimitError", "QueryError", "__version__", "load"]
+__version__ = "0.1.0.dev0"
+
+
+def __getattr__(name: str) -> object:
+    # torch takes two seconds to import: `import flexkg` and `flexkg --help` do not wait for it.
+    if name in {"KnowledgeGraph", "load"}:
+        from flexkg import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'flexkg' has no attribute {name!r}")
