@@ -66,10 +66,13 @@ class QueryError(FlexError):
         lines = self.text.splitlines() or [""]
         line = lines[min(self.line, len(lines)) - 1]
         start = max(0, self.column - 1 - 60)
-        shown = line[start : start + 120]
+        # A tab would move the line but not the caret, and control characters should not reach a terminal.
+        shown = "".join(c if c.isprintable() else " " for c in line[start : start + 120])
         marks = "^" * max(1, min(self.width, 120 - (self.column - 1 - start)))
         return f"  {shown}\n  {' ' * (self.column - 1 - start)}{marks}"
 
     def __str__(self) -> str:
-        place = f" (line {self.line}, column {self.column})" if self.line is not None else ""
-        return f"{self.message}{place}" + (f" {self.hint}" if self.hint else "")
+        message = self.message
+        if self.line is not None:
+            message = f"{message.removesuffix('.')} (line {self.line}, column {self.column})."
+        return f"{message} {self.hint}" if self.hint else message
