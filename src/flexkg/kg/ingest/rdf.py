@@ -1,0 +1,166 @@
+"""Triples, names and prefixes from N-Triples and Turtle, through pyoxigraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flexkg.errors import DataError, MissingExtra
+from flexkg.kg.ingest.records import Batch
+from flexkg.kg.ingest.sources import TURTLE, open_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from flexkg.kg.ingest.records import Lexicon, Reading
+
+_RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+_SKOS = "http://www.w3.org/2004/02/skos/core#"
+_SCHEMAS = ("http://schema.org/", "https://schema.org/")
+# A smaller rank is preferred; further names become aliases.
+_NAMES = {
+    f"{_RDFS}label": 0,
+    f"{_SKOS}prefLabel": 1,
+    **dict.fromkeys((f"{schema}name" for schema in _SCHEMAS), 2),
+    "http://xmlns.com/foaf/0.1/name": 3,
+}
+_ALIASES = frozenset({f"{_SKOS}altLabel", *(f"{schema}alternateName" for schema in _SCHEMAS)})
+_DESCRIPTIONS = frozenset({f"{_RDFS}comment", *(f"{schema}description" for schema in _SCHEMAS)})
+_WELL_KNOWN = {
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": _RDFS,
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "skos": _SKOS,
+    "schema": "http://schema.org/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
+    "gn": "http://www.geonames.org/ontology#",
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
+    "dbr": "http://dbpedia.org/resource/",
+    "dbo": "http://dbpedia.org/ontology/",
+    "dbp": "http://dbpedia.org/property/",
+    "yago": "http://yago-knowledge.org/resource/",
+    "obo": "http://purl.obolibrary.org/obo/",
+}
+_ROWS = 100_000
+
+
+def read_rdf(path: Path, format: str, reading: Reading, texts: RdfTexts) -> Iterator[Batch]:
+    """Batches of triples between resources; labels go to `texts`, other literals are counted and left out."""
+    try:
+        import pyoxigraph
+    except ImportError:
+        raise MissingExtra("Reading RDF", "rdf") from None
+
+    literal, blank, named = pyoxigraph.Literal, pyoxigraph.BlankNode, pyoxigraph.NamedNode
+    total = path.stat().st_size
+    entities: list[str] = []
+    relations: list[str] = []
+    literals = 0
+    with open_bytes(path) as (file, raw):
+        kind = pyoxigraph.RdfFormat.TURTLE if format == TURTLE else pyoxigraph.RdfFormat.N_TRIPLES
+        parser = pyoxigraph.parse(file, format=kind)
+        for subject, predicate, object, _ in _statements(path, parser, format, reading):
+            sort = type(object)
+            if sort is named:
+                tail = object.value
+            elif sort is blank:
+                tail = str(object)
+            elif sort is literal:
+                relation = predicate.value
+                if not texts.take(str(subject) if type(subject) is blank else subject.value, relation, object):
+                    literals += 1
+                continue
+            else:
+                # A quoted triple is no node of our graph either.
+                literals += 1
+                continue
+            entities.append(str(subject) if type(subject) is blank else subject.value)
+            entities.append(tail)
+            relations.append(predicate.value)
+            if len(relations) >= _ROWS:
+                yield Batch(entities, relations)
+                entities, relations = [], []
+                reading.tick(f"Reading {path.name}", raw.tell(), total)
+        reading.lexicon.prefixes.update(parser.prefixes)
+    reading.counts["literals"] += literals
+    if relations:
+        yield Batch(entities, relations)
+
+
+def _statements(path: Path, parser: Any, format: str, reading: Reading) -> Iterator[Any]:
+    """The parser's statements; a line of N-Triples that is wrong is noted and passed over."""
+    while True:
+        try:
+            yield from parser
+            return
+        except SyntaxError as error:
+            # The parser goes on with the next line; Turtle has no lines to go on with.
+            if format == TURTLE:
+                raise DataError(
+                    f"{path} is not valid Turtle: {error.msg}.", hint="Correct the file, or convert it to N-Triples."
+                ) from None
+            reading.bad.add(path, error.lineno or 0, _reason(error), error.text or "")
+        except UnicodeDecodeError:
+            raise DataError(f"{path} is not UTF-8.", hint="Convert it to UTF-8 first.") from None
+
+
+def _reason(error: SyntaxError) -> str:
+    return error.msg.rpartition(": ")[2] or error.msg
+
+
+class RdfTexts:
+    """Collects labels, aliases and descriptions, preferring English or no language, then the first met."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._name_ranks: dict[str, tuple[int, int]] = {}
+        self._description_ranks: dict[str, int] = {}
+
+    def take(self, identifier: str, predicate: str, literal: Any) -> bool:
+        """Use the literal if the predicate is one that names or describes; tell whether it is."""
+        rank = _NAMES.get(predicate)
+        if rank is not None:
+            order = (_language_rank(literal.language), rank)
+            known = self._name_ranks.get(identifier)
+            if literal.value and (known is None or order < known):
+                self._name_ranks[identifier] = order
+                self._lexicon.names[identifier] = literal.value
+            return True
+        if predicate in _ALIASES:
+            aliases = self._lexicon.aliases.setdefault(identifier, [])
+            if literal.value and literal.value not in aliases:
+                aliases.append(literal.value)
+            return True
+        if predicate in _DESCRIPTIONS:
+            language = _language_rank(literal.language)
+            if literal.value and language < self._description_ranks.get(identifier, 9):
+                self._description_ranks[identifier] = language
+                self._lexicon.descriptions[identifier] = literal.value
+            return True
+        return False
+
+
+def _language_rank(language: str | None) -> int:
+    if language is None or language == "en":
+        return 0
+    return 1 if language.startswith("en-") else 2
+
+
+def name_by_local_part(lexicon: Lexicon, identifiers: Iterable[str]) -> None:
+    """Name each IRI that has no label by what follows its last # or /, and keep the well-known prefixes in use."""
+    spaces: set[str] = set()
+    for identifier in identifiers:
+        cut = max(identifier.rfind("#"), identifier.rfind("/", 0, len(identifier) - 1)) + 1
+        if cut and not identifier.startswith("_:"):
+            spaces.add(identifier[:cut])
+            if cut < len(identifier):
+                lexicon.names.setdefault(identifier, identifier[cut:])
+    taken = set(lexicon.prefixes.values())
+    for prefix, start in _WELL_KNOWN.items():
+        if start in spaces and start not in taken:
+            lexicon.prefixes.setdefault(prefix, start)
