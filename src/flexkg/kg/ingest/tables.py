@@ -95,9 +95,7 @@ def _clean_text(path: Path, block: bytes, line: int, separator: bytes, layout: L
     starts = np.concatenate([[0], line_ends[:-1] + 1])
     blank = line_ends == starts
     wrong = (widths != layout.width) & ~blank
-    reasons = dict.fromkeys(np.flatnonzero(wrong).tolist(), "")
-    for place in reasons:
-        reasons[place] = f"{widths[place]} field{'s' * (widths[place] != 1)} instead of {layout.width}"
+    reasons = {place: _wrong_width(int(widths[place]), layout) for place in np.flatnonzero(wrong).tolist()}
     good = np.flatnonzero(~(wrong | blank))
     for place, what in _empty_fields(marks, ends[good], starts[good], layout):
         reasons.setdefault(int(good[place]), what)
@@ -200,9 +198,13 @@ def _good_rows(path: Path, rows: list[Sequence[str]], begin: int, layout: Layout
         yield _batch(list(chain.from_iterable(kept)), layout)
 
 
+def _wrong_width(found: int, layout: Layout) -> str:
+    return f"{found} field{'s' * (found != 1)} instead of {layout.width}"
+
+
 def _row_problem(row: Sequence[str], layout: Layout) -> str | None:
     if len(row) != layout.width:
-        return f"{len(row)} field{'s' * (len(row) != 1)} instead of {layout.width}"
+        return _wrong_width(len(row), layout)
     for column, role in zip(layout.roles, ("head", "relation", "tail"), strict=True):
         if not row[column]:
             return f"the {role} is empty"

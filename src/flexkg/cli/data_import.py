@@ -1,0 +1,162 @@
+"""`flexkg data import`: a user's files into a prepared folder."""
+
+from __future__ import annotations
+
+import json as json_module
+import time
+from contextlib import contextmanager
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from flexkg.kg.dataset import Dataset
+    from flexkg.kg.ingest.records import Progress
+
+_SHOW_AFTER = 2.0
+
+
+def import_command(
+    train: Annotated[
+        Path, typer.Option(help="Triples: TSV, CSV, Parquet, N-Triples or Turtle, also .gz, or a PyKEEN folder.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    valid: Annotated[Path | None, typer.Option(help="Validation triples.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Test triples.")] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="A table of entity, name and, if there are, description and aliases (a|b|c).")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of head, relation and tail: names or numbers (1,2,3), or roles in order (h,r,t,_)."),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Divide one file into train, valid and test, such as 0.9,0.05,0.05.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same split.")] = 0,
+    max_errors: Annotated[
+        int, typer.Option(min=0, help="Stop, and write nothing, when more lines than this are bad.")
+    ] = 100,
+    force: Annotated[bool, typer.Option("--force", help="Replace a dataset that is already there.")] = False,
+    name: Annotated[str | None, typer.Option(help="The dataset's name; the folder's by default.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Import triples into a prepared folder that every other command takes as DATA."""
+    from flexkg.kg.ingest import import_files
+
+    with progress_bar() as progress:
+        dataset = import_files(
+            train,
+            valid,
+            test,
+            out=out,
+            names=names,
+            columns=columns,
+            split=split,
+            seed=seed,
+            max_errors=max_errors,
+            name=name,
+            overwrite=force,
+            progress=progress,
+        )
+    _emit(import_result(dataset, out), json=json)
+
+
+def import_result(dataset: Dataset, out: Path) -> dict[str, Any]:
+    """The fields that `--json` prints."""
+    return {
+        "path": str(out),
+        "name": dataset.name,
+        "entities": len(dataset.entities),
+        "relations": len(dataset.relations),
+        "edges": {split: len(triples) for split, triples in dataset.triples.items()},
+        **{key: value for key, value in dataset.report.items() if key != "files"},
+        "checksum": dataset.checksum,
+    }
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress | None]:
+    """A bar on standard error for work over two seconds; nothing when that is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
+    task = bar.add_task("", total=None)
+    begin = time.monotonic()
+    started = False
+
+    def report(what: str, done: int, total: int) -> None:
+        nonlocal started
+        if not started and time.monotonic() - begin > _SHOW_AFTER:
+            bar.start()
+            started = True
+        bar.update(task, description=what, completed=done, total=total or None)
+
+    try:
+        yield report
+    finally:
+        if started:
+            bar.stop()
+
+
+def _emit(result: dict[str, Any], *, json: bool) -> None:
+    if json:
+        typer.echo(json_module.dumps(result, ensure_ascii=False))
+    else:
+        render(result)
+    warn(result)
+
+
+def render(result: dict[str, Any]) -> None:
+    """Print what was imported, for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Imported {result['name']} into {result['path']}", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    rows = {
+        "entities": result["entities"],
+        "relations": result["relations"],
+        **{f"{split} edges": count for split, count in result["edges"].items()},
+        "bad lines skipped": result["skipped"],
+        "duplicates dropped": result["duplicates"],
+        "dropped, in an earlier split": result["repeated_in_later_split"],
+        "self loops": result["self_loops"],
+        "literals left out": result["literals"],
+    }
+    for label, count in rows.items():
+        if count or label in ("entities", "relations", "train edges"):
+            table.add_row(label, f"{count:,}")
+    Console().print(table)
+
+
+def warn(result: dict[str, Any]) -> None:
+    """Say on standard error what the user may want to look at."""
+    for bad in result["bad_lines"]:
+        typer.echo(f"warning: {bad['file']} line {bad['line']}: {bad['reason']}: {bad['text']!r}", err=True)
+    more = result["skipped"] - len(result["bad_lines"])
+    if more > 0:
+        typer.echo(f"warning: and {more:,} more bad lines", err=True)
+    unseen = result["unseen"]
+    if unseen["entities"] or unseen["relations"]:
+        typer.echo(
+            f"warning: {unseen['entities']:,} entities and {unseen['relations']:,} relations stand in valid or test "
+            "only; a model cannot learn them",
+            err=True,
+        )
+    if result["unknown_names"]:
+        typer.echo(f"warning: {result['unknown_names']:,} entries of the names file are not in the graph", err=True)
+    for split, count in ((result["split"] or {}).get("lacking") or {}).items():
+        typer.echo(
+            f"warning: {split} has {count:,} edges fewer than asked, so that every entity and relation is in train",
+            err=True,
+        )
