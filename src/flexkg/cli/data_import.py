@@ -120,7 +120,9 @@ def render(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"Imported {result['name']} into {result['path']}", title_justify="left", show_header=False)
+    console = Console()
+    console.print(f"Imported {result['name']} into {result['path']}", markup=False, highlight=False, soft_wrap=True)
+    table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
     rows = {
@@ -136,7 +138,7 @@ def render(result: dict[str, Any]) -> None:
     for label, count in rows.items():
         if count or label in ("entities", "relations", "train edges"):
             table.add_row(label, f"{count:,}")
-    Console().print(table)
+    console.print(table)
 
 
 def warn(result: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ _ADVICE = {
     errno.EPERM: "Check the permissions of the file and its folder.",
     errno.EROFS: "That file system is read-only: choose another folder.",
     errno.ENOENT: "Check the path.",
+    errno.EEXIST: "A file of that name is in the way: choose another path.",
     errno.ENOTDIR: "A part of that path is a file: check the path.",
     errno.EISDIR: "That is a folder: give a file.",
     errno.EXDEV: "That folder is a mount point: choose a folder inside it.",

@@ -85,7 +85,7 @@ def import_files(
         source=source,
     )
     dataset.report = {
-        "files": {part: str(path) for part, path in paths.items()},
+        "files": {part: path.name for part, path in paths.items()},
         "skipped": reading.bad.count,
         "bad_lines": reading.bad.shown,
         "blank": reading.counts["blank"],
