@@ -66,7 +66,7 @@ BENCHMARKS = {
     for benchmark in (
         Benchmark(
             name="fb15k",
-            about="Freebase: people, films, places, awards; many relations are inverses of each other",
+            about="Freebase; many relations have an inverse",
             entities=14_951,
             relations=1_345,
             edges=(483_142, 50_000, 59_071),
@@ -78,7 +78,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             name="fb15k-237",
-            about="Freebase without the inverse relations",
+            about="Freebase without inverse relations",
             entities=14_505,
             relations=237,
             edges=(272_115, 17_526, 20_438),
@@ -93,7 +93,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             name="nell995",
-            about="Never-Ending Language Learner: facts read from the web",
+            about="NELL: facts read from the web",
             entities=63_361,
             relations=200,
             edges=(114_213, 14_324, 14_267),
@@ -105,7 +105,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             name="icews14",
-            about="Political events of 2014; the dates are left out of the static graph",
+            about="ICEWS: events of 2014, without dates",
             entities=7_128,
             relations=230,
             edges=(42_690, 3_804, 3_801),

@@ -21,7 +21,7 @@ from flexkg.kg.storage import check_replaceable, read_json
 if TYPE_CHECKING:
     from flexkg.kg.benchmarks import Benchmark, Source
 
-EMBEDDED = {"world": "Countries, cities, languages, currencies, continents, time zones (GeoNames)"}
+EMBEDDED = {"world": "countries, cities, languages, currencies"}
 _MAX_NAMES_BYTES = 50_000_000
 
 
@@ -90,7 +90,7 @@ def list_datasets() -> list[Listing]:
     folder = home() / "datasets"
     others = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     listings += [
-        _read_listing(path.name, path, "Your own", embedded=False)
+        _read_listing(path.name, path, "your own", embedded=False)
         for path in others
         if path.name not in BENCHMARKS and path.name not in EMBEDDED and is_dataset(path)
     ]
