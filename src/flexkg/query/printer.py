@@ -35,6 +35,13 @@ def to_text(term: t.Term, names: Names) -> str:
     return f"?x : {formula_text(formula, _atom_text)}"
 
 
+def statement(term: t.Term, names: Names, entity: int) -> str:
+    """Write that one entity is in the term's set, such as `borders(France, Spain)`."""
+    check_size(term)
+    subject = f.Name(written(names.entity_text(entity)))
+    return formula_text(_Writer(names).formula(term, subject), _atom_text)
+
+
 def formula_text(formula: f.Formula, atom_text: Callable[[f.Atom], str]) -> str:
     """Write a formula with the fewest parentheses."""
     binding, sign = _BINDING[type(formula)]
@@ -72,7 +79,7 @@ class _Writer:
             return f.Variable(first[self.num_variables - 1])
         return f.Variable(f"v{self.num_variables - len(first)}")
 
-    def formula(self, term: t.Term, subject: f.Variable) -> f.Formula:
+    def formula(self, term: t.Term, subject: f.Argument) -> f.Formula:
         """The formula that holds of `subject` where it is in the term's set."""
         match term:
             case t.Entity() | t.Any():
@@ -96,7 +103,7 @@ class _Writer:
             case t.Iff():
                 return f.Iff(left, right)
 
-    def projection(self, relation: int, operand: t.Term, subject: f.Variable) -> f.Formula:
+    def projection(self, relation: int, operand: t.Term, subject: f.Argument) -> f.Formula:
         name = f.Name(written(self.names.relation_text(relation >> 1)))
 
         def atom(inner: f.Argument) -> f.Atom:

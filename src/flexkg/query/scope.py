@@ -92,11 +92,13 @@ class _Binder:
 def _quantify(source: Source, formula: f.Formula, keys: Sequence[int], free: f.FreeVariables) -> f.Formula:
     """Put each free variable's quantifier on the smallest sub-formula that holds all its occurrences."""
     places: dict[f.Formula, list[f.Variable]] = {}
+    first: dict[int, f.Variable] = {}
+    for variable in f.variables(formula):
+        first.setdefault(variable.key, variable)
     for key in keys:
         node = formula
         while len(holders := [part for part in f.parts(node) if key in free(part)]) == 1:
             node = holders[0]
-        occurrences = [variable for variable in f.variables(node) if variable.key == key]
         if (connective := _CONNECTIVES.get(type(node))) is not None:
             shared = next(variable for variable in f.variables(holders[-1]) if variable.key == key)
             name = f"?{shown(shared.name)}"
@@ -106,7 +108,7 @@ def _quantify(source: Source, formula: f.Formula, keys: Sequence[int], free: f.F
                 shared.end,
                 f"Write exists {name}. (…) around what it should cover, or use two variables.",
             )
-        places.setdefault(node, []).append(occurrences[0])
+        places.setdefault(node, []).append(first[key])
     return _insert(formula, places)
 
 

@@ -112,16 +112,20 @@ def _program(key: str) -> tuple[tuple[str, int], ...]:
     while position < len(key):
         match = _TOKEN.match(key, position)
         if match is None:
-            break
+            raise _no_key(key)
         code, position = match[0][0], match.end()
         count = 0 if code in "e*" else 1 if code in "pn" else int(match[1] or 2)
-        if count > height:
-            break
+        if count > height or (match[1] and count < 2):
+            raise _no_key(key)
         height += 1 - count
         program.append((code, count))
-    if position < len(key) or height != 1:
-        raise ValueError(f"not the key of a template: {key[:80]!r}")
+    if height != 1:
+        raise _no_key(key)
     return tuple(program)
+
+
+def _no_key(key: str) -> ValueError:
+    return ValueError(f"not the key of a template: {key[:80]!r}")
 
 
 _remembered_program = lru_cache(maxsize=4096)(_program)

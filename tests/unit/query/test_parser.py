@@ -1,0 +1,514 @@
+"""One test for each rule of the interface's section on query text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from flexkg.errors import FlexError, LimitError, QueryError
+from flexkg.query import parse, to_text
+from flexkg.query.limits import MAX_ATOMS, MAX_DEPTH, MAX_TEXT
+from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Xor
+
+
+class Atlas:
+    """A small vocabulary with an ambiguous name, an alias and names that need quotes."""
+
+    entities = ("A", "B", "C", "France", "United States", "Georgia", "Georgia", "Euro", "or", "St.Lucia", "d'Ivoire")
+    relations = ("p", "q", "r", "s", "borders", "ex:knows", "part of", "/a/b", "uses", "uses")
+
+    def find_entities(self, text):
+        if text == "USA":
+            return [4]
+        return [id for id, name in enumerate(self.entities) if text in (name, f"Q{id}")]
+
+    def find_relations(self, text):
+        return [id for id, name in enumerate(self.relations) if text in (name, f"P{id}")]
+
+    def suggest_entities(self, text):
+        return [name for name in ("France", "United States") if name[0] == text[0]]
+
+    def suggest_relations(self, text):
+        return ["borders"] if text[0] == "b" else []
+
+    def entity_text(self, id):
+        name = self.entities[id]
+        return name if self.entities.count(name) == 1 else f"Q{id}"
+
+    def relation_text(self, id):
+        name = self.relations[id]
+        return name if self.relations.count(name) == 1 else f"P{id}"
+
+    def describe_entity(self, id):
+        return f"Q{id} ({'country' if id == 5 else 'state'})"
+
+    def describe_relation(self, id):
+        return f"P{id}"
+
+
+ATLAS = Atlas()
+A, B, C = (Entity(id) for id in range(3))
+P, Q, R, S = 0, 2, 4, 6
+
+
+def read(formula: str):
+    return parse(f"?x : {formula}", ATLAS)
+
+
+def refused(text: str) -> QueryError:
+    with pytest.raises(QueryError) as caught:
+        parse(text, ATLAS)
+    assert caught.value.caret() is not None
+    return caught.value
+
+
+def marked(error: QueryError) -> str:
+    """What stands above the carets."""
+    shown, marks = error.caret().split("\n")
+    return shown[marks.index("^") : len(marks)]
+
+
+class TestAtoms:
+    def test_object_is_asked_for(self):
+        assert read("p(A, ?x)") == Project(P, A)
+
+    def test_subject_is_asked_for_by_the_inverse_relation(self):
+        assert read("p(?x, A)") == Project(P + 1, A)
+
+    def test_the_target_may_have_any_name(self):
+        assert parse("?who : p(A, ?who)", ATLAS) == Project(P, A)
+
+    def test_an_unanchored_leaf_is_any(self):
+        assert read("p(?y, ?x)") == Project(P, Any())
+        assert read("p(?x, ?y)") == Project(P + 1, Any())
+
+    def test_a_path_over_variables(self):
+        assert read("p(A, ?y) & q(?y, ?z) & r(?x, ?z)") == Project(R + 1, Project(Q, Project(P, A)))
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "id"),
+        [("France", 3), ('"United States"', 4), ("USA", 4), ("Q4", 4), ("St.Lucia", 9), ("d'Ivoire", 10)],
+    )
+    def test_entities_by_name_alias_and_identifier(self, name, id):
+        assert read(f"p({name}, ?x)") == Project(P, Entity(id))
+
+    @pytest.mark.parametrize(("name", "id"), [("ex:knows", 5), ('"part of"', 6), ('"/a/b"', 7), ('"p"', 0)])
+    def test_relations_follow_the_same_rule(self, name, id):
+        assert read(f"{name}(A, ?x)") == Project(2 * id, A)
+
+    def test_quoting_makes_a_keyword_a_name(self):
+        assert read('p("or", ?x)') == Project(P, Entity(8))
+
+    def test_a_keyword_as_an_argument_asks_for_quotes(self):
+        error = refused("?x : p(or, ?x)")
+        assert 'write "or"' in str(error)
+        assert error.column == 8
+
+    def test_an_arrow_ends_a_bare_name_and_a_hyphen_does_not(self):
+        assert read("p(A,?x)->q(B,?x)") == Implies(Project(P, A), Project(Q, B))
+        assert "'A->B'" not in str(refused("?x : p(A-B, ?x)"))
+        assert marked(refused("?x : p(A-B, ?x)")) == "A-B"
+
+    def test_unknown_entity(self):
+        error = refused("?x : p(Frnace, ?x)")
+        assert str(error) == "There is no entity 'Frnace' (line 1, column 8). Did you mean France?"
+        assert marked(error) == "Frnace"
+
+    def test_suggestions_are_written_as_they_must_be_typed(self):
+        assert 'Did you mean "United States"?' in str(refused("?x : p(Untied, ?x)"))
+
+    def test_unknown_relation(self):
+        error = refused("?x : boders(A, ?x)")
+        assert str(error) == "There is no relation 'boders' (line 1, column 6). Did you mean borders?"
+
+    def test_unknown_without_anything_close(self):
+        assert "No known name is close" in str(refused("?x : zzz(A, ?x)"))
+
+    def test_ambiguous_entity_lists_its_candidates(self):
+        error = refused("?x : p(Georgia, ?x)")
+        assert "'Georgia' may mean 2 entities (line 1, column 8)." in str(error)
+        assert "Q5 (country); Q6 (state)" in str(error)
+
+    def test_ambiguous_relation_lists_its_candidates(self):
+        assert "'uses' may mean 2 relations (line 1, column 6)." in str(refused("?x : uses(A, ?x)"))
+
+    def test_many_candidates_are_cut(self):
+        class Crowd(Atlas):
+            entities = ("Springfield",) * 40
+
+        with pytest.raises(QueryError, match=r"may mean 40 entities .*; and 35 more\."):
+            parse("?x : p(Springfield, ?x)", Crowd())
+
+    def test_a_relation_in_an_entitys_place(self):
+        error = refused("?x : p(borders, ?x)")
+        assert "'borders' is a relation, and an entity or a variable belongs here" in str(error)
+        assert error.column == 8
+
+    def test_an_entity_in_a_relations_place(self):
+        error = refused("?x : France(A, ?x)")
+        assert "'France' is an entity, and a relation belongs here" in str(error)
+        assert error.column == 6
+
+
+class TestConnectives:
+    a, b, c, d = Project(P, A), Project(Q, A), Project(R, A), Project(S, A)
+
+    @pytest.mark.parametrize(
+        ("sign", "word", "kind"),
+        [
+            ("&", "and", And),
+            ("\\", "minus", Minus),
+            ("^", "xor", Xor),
+            ("|", "or", Or),
+            ("->", "implies", Implies),
+            ("<->", "iff", Iff),
+        ],
+    )
+    def test_signs_and_words(self, sign, word, kind):
+        for spelling in (sign, word, word.upper()):
+            assert read(f"p(A,?x) {spelling} q(A,?x)") == kind(self.a, self.b)
+
+    def test_negation(self):
+        for spelling in ("!", "not ", "NOT "):
+            assert read(f"{spelling}p(A,?x)") == Not(self.a)
+        assert read("!!p(A,?x)") == Not(Not(self.a))
+
+    def test_symbols_of_logic(self):
+        assert read("¬p(A,?x) ∧ q(A,?x) → r(A,?x)") == Implies(And(Not(self.a), self.b), self.c)
+        assert read("∃?y. p(?y,?x)") == Project(P, Any())
+
+    def test_each_connective_binds_tighter_than_the_next(self):
+        signs = ["&", "\\", "^", "|", "->", "<->"]
+        kinds = [And, Minus, Xor, Or, Implies, Iff]
+        for tight in range(6):
+            for loose in range(tight + 1, 6):
+                left = f"p(A,?x) {signs[tight]} q(A,?x) {signs[loose]} r(A,?x)"
+                right = f"p(A,?x) {signs[loose]} q(A,?x) {signs[tight]} r(A,?x)"
+                assert read(left) == kinds[loose](kinds[tight](self.a, self.b), self.c)
+                assert read(right) == kinds[loose](self.a, kinds[tight](self.b, self.c))
+
+    def test_negation_binds_tightest(self):
+        assert read("!p(A,?x) & q(A,?x)") == And(Not(self.a), self.b)
+
+    def test_chains_of_and_and_or_are_flat(self):
+        for sign, kind in (("&", And), ("|", Or)):
+            for text in ("p(A,?x) {0} q(A,?x) {0} r(A,?x)", "p(A,?x) {0} (q(A,?x) {0} r(A,?x))"):
+                assert read(text.format(sign)) == kind(self.a, self.b, self.c)
+
+    @pytest.mark.parametrize(("sign", "kind"), [("\\", Minus), ("^", Xor), ("<->", Iff)])
+    def test_to_the_left(self, sign, kind):
+        assert read(f"p(A,?x) {sign} q(A,?x) {sign} r(A,?x)") == kind(kind(self.a, self.b), self.c)
+
+    def test_implies_to_the_right(self):
+        assert read("p(A,?x) -> q(A,?x) -> r(A,?x)") == Implies(self.a, Implies(self.b, self.c))
+
+    def test_parentheses(self):
+        assert read("p(A,?x) & (q(A,?x) | r(A,?x))") == And(self.a, Or(self.b, self.c))
+
+    def test_the_interfaces_example(self):
+        class World(Atlas):
+            entities = ("France", "German", "Euro")
+            relations = ("borders", "speaks", "uses")
+
+        text = "?x : borders(France, ?x) & speaks(?x, German) & !uses(?x, Euro)"
+        term = And(Project(0, Entity(0)), Project(3, Entity(1)), Not(Project(5, Entity(2))))
+        assert parse(text, World()) == term
+        assert to_text(term, World()) == text
+
+
+class TestQuantifiers:
+    def test_inside_a_negation_when_all_occurrences_are(self):
+        assert read("!(p(A,?y) & q(?y,?x))") == Not(Project(Q, Project(P, A)))
+        assert read("s(A,?x) & !q(?y,?x)") == And(Project(S, A), Not(Project(Q, Any())))
+
+    def test_outside_when_one_is_outside(self):
+        term = Project(Q, And(Project(P, A), Not(Project(R + 1, B))))
+        assert read("p(A,?y) & q(?y,?x) & !r(?y,B)") == term
+
+    def test_pushed_through_or(self):
+        assert read("q(?y,?x) & p(A,?y) | r(?y,?x)") == Or(Project(Q, Project(P, A)), Project(R, Any()))
+
+    def test_a_union_on_the_inner_variable_stays(self):
+        assert read("q(?y,?x) & (p(A,?y) | r(B,?y))") == Project(Q, Or(Project(P, A), Project(R, B)))
+
+    def test_a_union_over_both_variables_is_distributed(self):
+        term = Or(Project(Q, Project(P, A)), And(Project(Q, Any()), Project(R, B)))
+        assert read("q(?y,?x) & (p(A,?y) | r(B,?x))") == term
+
+    def test_written_out(self):
+        assert read("exists ?y. p(A,?y) & q(?y,?x)") == Project(Q, Project(P, A))
+        assert read("exists ?y, ?z. p(A,?y) & q(?y,?z) & r(?z,?x)") == Project(R, Project(Q, Project(P, A)))
+
+    def test_reaches_as_far_right_as_possible(self):
+        assert read("s(A,?x) & exists ?y. q(?y,?x) & p(A,?y)") == And(Project(S, A), Project(Q, Project(P, A)))
+        assert read("!exists ?y. q(?y,?x) & p(A,?y)") == Not(Project(Q, Project(P, A)))
+
+    def test_an_inner_one_hides_an_outer_one(self):
+        term = Project(Q, And(Project(P, A), Not(Project(R, Project(S, B)))))
+        assert read("q(?y,?x) & p(A,?y) & !(exists ?z. r(?z,?y) & s(B,?z))") == term
+        assert read("exists ?y. q(?y,?x) & p(A,?y) & (exists ?y. r(?y,?x))") == And(
+            Project(Q, Project(P, A)), Project(R, Any())
+        )
+
+    @pytest.mark.parametrize("sign", ["^", "->", "<->", "\\"])
+    def test_shared_across_other_connectives_needs_exists(self, sign):
+        text = f"?x : p(A,?y) & q(?y,?x) {sign} r(?y,?x)"
+        error = refused(text)
+        assert f"?y is shared across '{sign}'" in str(error)
+        assert "exists ?y. (" in str(error)
+        assert error.column == text.rindex("?y") + 1
+
+    def test_connectives_stay_where_the_variable_is_on_one_side(self):
+        path = Project(Q, Project(P, A))
+        assert read("exists ?y. (q(?y,?x) & p(A,?y)) \\ s(B,?x)") == Minus(path, Project(S, B))
+        assert read("exists ?y. s(B,?x) -> q(?y,?x) & p(A,?y)") == Implies(Project(S, B), path)
+        assert read("q(?y,?x) & p(A,?y) ^ s(B,?x)") == Xor(path, Project(S, B))
+
+    def test_connectives_are_written_out_where_it_is_on_both(self):
+        term = Project(Q, And(Project(P, A), Not(Project(R + 1, B))))
+        assert read("exists ?y. p(A,?y) & q(?y,?x) \\ r(?y,B)") == term
+
+    def test_the_target_cannot_be_quantified(self):
+        error = refused("?x : exists ?x. p(?x, A)")
+        assert "?x is the target and cannot be quantified (line 1, column 13)" in str(error)
+
+    def test_an_unused_one_is_an_error(self):
+        assert "?y is quantified but not used (line 1, column 13)" in str(refused("?x : exists ?y. p(A, ?x)"))
+
+    def test_the_same_one_twice_is_an_error(self):
+        assert "?y is quantified twice here" in str(refused("?x : exists ?y, ?y. p(?y, ?x)"))
+
+
+class TestNegatedAtoms:
+    def test_a_condition_on_one_variable_is_fine_anywhere(self):
+        assert read("q(?y,?x) & !p(?y,B)") == Project(Q, Not(Project(P + 1, B)))
+        assert read("q(?y,?x) & (s(?y,C) | !p(?y,B))") == Project(Q, Or(Project(S + 1, C), Not(Project(P + 1, B))))
+
+    def test_between_two_variables_tied_outside(self):
+        error = refused("?x : p(A,?y) & !q(?y,?x)")
+        assert "?y is tied outside of it as well (line 1, column 16)" in str(error)
+        assert "Write !(p(A,?y) & q(?y,?x))," in str(error)
+        assert marked(error) == "!q(?y,?x)"
+
+    def test_the_suggestion_can_be_read(self):
+        for text in (
+            "p(A,?y) & !q(?y,?x)",
+            "s(B,?x) & p(A,?y) & !q(?y,?x)",
+            "p(A,?y) & r(?y,?x) & !q(?y,?x)",
+            "p(A,?z) & r(?z,?y) & !q(?y,?x)",
+            "p(A,?y) & !(q(?y,?z) & r(?z,?x))",
+            "exists ?y. !q(?y,?x)",
+        ):
+            error = refused(f"?x : {text}")
+            suggestion = error.hint.removeprefix("Write ").split(", which")[0]
+            assert isinstance(read(suggestion), Not), text
+
+    def test_hidden_in_another_connective(self):
+        assert "tied outside of it" in str(refused("?x : exists ?y. p(A,?y) & s(?y,?x) \\ q(?y,?x)"))
+
+
+class TestTree:
+    def test_a_loop_at_one_variable(self):
+        error = refused("?x : p(?x, ?x)")
+        assert "p(?x, ?x) closes a cycle" in str(error)
+        assert error.column == 6
+
+    def test_two_atoms_between_the_same_variables(self):
+        error = refused("?x : p(?y,?x) & q(?y,?x)")
+        assert "q(?y,?x) closes a cycle" in str(error)
+        assert error.column == 17
+
+    def test_a_longer_cycle_points_at_the_closing_atom_on_its_line(self):
+        error = refused("?x : p(?x,?y) &\n\tq(?y,?z) &\n\t r(?z,?x)")
+        assert (error.line, error.column, marked(error)) == (3, 3, "r(?z,?x)")
+
+    def test_a_cycle_away_from_the_target(self):
+        assert marked(refused("?x : s(?y,?x) & p(?y,?z) & q(?z,?w) & r(?w,?y)")) == "r(?w,?y)"
+
+    @pytest.mark.parametrize(
+        ("formula", "what"),
+        [
+            ("p(A,?y)", "?y"),
+            ("p(A,?x) & q(B,?y)", "?y"),
+            ("p(A,?x) | q(B,?y)", "?y"),
+            ("!p(A,?x) & !q(?y,?z)", "?y"),
+            ("p(?y,?x) & (q(A,?y) | r(B,?w))", "?w"),
+        ],
+    )
+    def test_an_untied_variable_is_named(self, formula, what):
+        error = refused(f"?x : {formula}")
+        assert f"Nothing ties {what} to ?" in str(error)
+        assert marked(error) == what
+
+    def test_a_fact_about_nothing_asked(self):
+        error = refused("?x : p(A,?x) & q(A,B)")
+        assert "Nothing ties q(A,B) to ?x (line 1, column 16)" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "words"),
+    [
+        ("", 1, "The query is empty"),
+        ("  \n ", 1, "The query is empty"),
+        ("?x :", 5, "The formula is empty"),
+        ("p(A, ?x)", 1, "begins with the variable it asks for"),
+        ("?x p(A, ?x)", 4, "A colon must follow the target ?x"),
+        ("?x, ?y : p(?x, ?y)", 3, "asks for one variable"),
+        ("?x : p(A,?x) && q(A,?x)", 14, "Write a single &"),
+        ("?x : p(A,?x) || q(A,?x)", 14, "Write a single |"),
+        ("?x : p(A,?x) => q(A,?x)", 14, "Write ->"),
+        ("?x : ?x = A", 6, "A variable cannot stand here"),
+        ("?x : p(A,?x) = B", 14, "no equality"),
+        ("?x : p(A,?y) & ?y != B", 16, "A variable cannot stand here"),
+        ("?x : ~p(A,?x)", 6, "Write ! or not"),
+        ("?x : p('A', ?x)", 8, "Single quotes do not quote"),
+        ("?x : p(“A”, ?x)", 8, "Curly quotes do not quote"),
+        ('?x : p("A, ?x)', 8, "never closed"),
+        ('?x : p("", ?x)', 8, "cannot be empty"),
+        (r'?x : p("a\n", ?x)', 10, "backslash"),
+        ("?x : (p(A,?x) & (q(A,?x))", 6, "This parenthesis is never closed"),
+        ("?x : p(A,?x))", 13, "This parenthesis closes nothing"),
+        ("?x : p(A,?x", 7, "This parenthesis is never closed"),
+        ("?x : p(A", 7, "This parenthesis is never closed"),
+        ("?x : p(", 7, "This parenthesis is never closed"),
+        ("?x : (", 6, "This parenthesis is never closed"),
+        ("?x : ()", 6, "nothing between these parentheses"),
+        ("?x : p(A ?x)", 10, "A comma is missing"),
+        ("?x : p(United States, ?x)", 15, "needs quotes"),
+        ("?x : part of(A, ?x)", 11, "needs quotes"),
+        ("?x : p()", 6, "two arguments; this one has none"),
+        ("?x : p(?x)", 6, "two arguments; this one has one"),
+        ("?x : p(A, ?x, B)", 6, "two arguments; this one has more"),
+        ("?x : p(, ?x)", 8, "An argument is missing"),
+        ("?x : p(q(A,?y), ?x)", 8, "not another atom"),
+        ("?x : p(A,?x) q(B,?x)", 14, "A connective is missing"),
+        ("?x : p(A,?x), q(B,?x)", 13, "Join formulas with &"),
+        ("?x : p(A,?x).", 13, "Nothing may follow"),
+        ("?x : p(A,?x) &", 15, "The formula ends where an atom must follow"),
+        ("?x : & p(A,?x)", 6, "An atom is missing before '&'"),
+        ("?x : p(A,?x) & | q(B,?x)", 16, "An atom is missing before '|'"),
+        ("?x : or(A,?x)", 6, 'To use the word as a name write "or"'),
+        ("?x : Not p(A,?x)", 6, "written not or NOT"),
+        ("?x : France", 6, "'(' is missing behind France"),
+        ("?x : ?r(A,?x)", 6, "An atom begins with a relation's name"),
+        ("?x : exists y. p(y,?x)", 13, "A variable must follow"),
+        ("?x : exists ?y p(?y,?x)", 16, "A dot must follow"),
+        ("?x : p(A, ?)", 11, "'?' with a name right behind it"),
+        ("?x : p(/m/06, ?x)", 8, "Put names that hold it in double quotes"),
+    ],
+)
+def test_mistakes(text, column, words):
+    error = refused(text)
+    assert words in str(error)
+    assert (error.line, error.column) == (1, column)
+    assert error.kind == "query"
+
+
+class TestPlaces:
+    def test_lines_are_counted(self):
+        error = refused("?x :\n  p(A, ?x)\n  & zzz(A, ?x)\n")
+        assert (error.line, error.column, marked(error)) == (3, 5, "zzz")
+
+    def test_columns_count_code_points(self):
+        error = refused('?日本 : p(A, ?日本) & q("é𝄞", ?日本)')
+        assert error.column == 21
+        assert error.caret().split("\n")[1].index("^") == 2 + 20
+
+    def test_a_tab_is_one_column_and_does_not_move_the_caret(self):
+        error = refused("?x :\tp(A,\t?x) & zzz(A, ?x)")
+        assert (error.column, marked(error)) == (17, "zzz")
+
+    def test_every_kind_of_line_break(self):
+        for end in ("\n", "\r\n", "\r", "\u2028", "\x0b"):
+            error = refused(f"?x :{end}p(A, ?x) &{end}zzz(A, ?x)")
+            assert (error.line, error.column, marked(error)) == (3, 1, "zzz")
+
+    def test_an_error_at_the_end_stays_on_the_last_written_line(self):
+        error = refused("?x : p(A, ?x) &\n\n\n")
+        assert (error.line, error.column) == (1, 16)
+
+    def test_a_long_line_is_cut_around_the_place(self):
+        error = refused("?x : " + "p(A, ?x) & " * 200 + "zzz(A, ?x)")
+        assert marked(error) == "zzz"
+        assert len(error.caret()) < 300
+
+
+def chain(length: int) -> str:
+    atoms = " & ".join(f"p(?v{index}, ?v{index + 1})" for index in range(length))
+    return f"?v{length} : p(A, ?v0) & {atoms}"
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "(" * 100_000,
+            "?x : " + "(" * 99_000,
+            "?x : " + "!" * 99_000,
+            "?x : " + "not " * 24_000,
+            "?x : " + "exists ?y. " * 9_000,
+            "?x : " + "p(A,?x) -> " * 9_000,
+            "?x : " + "p(A,?x) \\ " * 9_000 + "p(A,?x)",
+            "?x : " + "p(A,?x) & " * 9_000 + "p(A,?x)",
+            "?x : p(" + "a" * 99_000 + ", ?x)",
+            "?x : " + "a" * 99_000,
+            '?x : p("' + '\\"' * 49_000 + '", ?x)',
+            "?" + "x" * 99_000,
+            "?x : exists " + "?y, " * 24_000,
+            "?x" * 50_000,
+            "\n" * 100_000,
+            "?x : p(A,?x)" + ")" * 90_000,
+            chain(900),
+            "?x : " + " & ".join(f"p(?y{i}, ?x) & q(A, ?z{i})" for i in range(450)),
+            "?x : q(?y,?x) & " + " & ".join(["(p(A,?y) | r(B,?x))"] * 400),
+            "?x : exists ?y. " + " ^ ".join(["(p(A,?y) & r(?y,?x))"] * 60),
+            "?x : exists ?y. " + " <-> ".join(["p(A,?y)", *["p(A,?x)"] * 60]),
+        ],
+        ids=range(21),
+    )
+    def test_nonsense_of_any_size_ends_quickly(self, text):
+        started = time.perf_counter()
+        with pytest.raises(FlexError) as caught:
+            parse(text, ATLAS)
+        assert time.perf_counter() - started < 5  # about a tenth of a second; the rest is room for a busy machine
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 1_000
+
+    def test_text_length(self):
+        with pytest.raises(LimitError, match=f"the limit is {MAX_TEXT:,}"):
+            parse("?x : p(A, ?x)" + " " * MAX_TEXT, ATLAS)
+
+    def test_depth(self):
+        deep = "!" * (MAX_DEPTH - 2)
+        term = read(f"{deep}p(A, ?x)")
+        assert parse(to_text(term, ATLAS), ATLAS) == term
+        assert f"the limit is {MAX_DEPTH} levels" in str(refused(f"?x : {deep}!p(A, ?x)"))
+        assert f"the limit is {MAX_DEPTH} levels" in str(refused(chain(MAX_DEPTH)))
+
+    def test_the_deepest_path_can_be_read_back(self):
+        term = parse(chain(MAX_DEPTH - 2), ATLAS)
+        assert parse(to_text(term, ATLAS), ATLAS) == term
+
+    def test_deep_alternation_can_be_read_back(self):
+        term = Project(P, A)
+        while len(to_text(term, ATLAS)) and term_depth(term) + 3 <= MAX_DEPTH:
+            term = Project(P, Not(Implies(Project(P, B), term)))
+        assert parse(to_text(term, ATLAS), ATLAS) == term
+
+    def test_atoms(self):
+        wide = " & ".join(["p(A, ?x)"] * MAX_ATOMS)
+        assert len(read(wide).operands) == MAX_ATOMS
+        assert f"the limit is {MAX_ATOMS:,}" in str(refused(f"?x : {wide} & p(A, ?x)"))
+
+    def test_growth(self):
+        text = "?x : q(?y,?x) & " + " & ".join(["(p(A,?y) | r(B,?x))"] * 20)
+        assert "grows past the limit" in str(refused(text))
+
+
+def term_depth(term):
+    from flexkg.query.terms import size_and_depth
+
+    return size_and_depth(term)[1]
