@@ -23,7 +23,7 @@ class DataError(FlexError):
     kind = "data"
 
 
-class MissingExtra(FlexError):
+class MissingExtra(FlexError):  # noqa: N818  (it names what is missing)
     """A feature needs a package that is not installed."""
 
     kind = "missing-extra"

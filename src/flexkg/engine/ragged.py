@@ -1,9 +1,8 @@
 """Batches of sorted integer sets as windows on a flat tensor of members, on any device.
 
-Windows may overlap and lie in any order, so taking rows, or the tails of one edge after another straight from the
-graph, copies nothing. Everything that computes rests on one primitive, `tally`: which (row, member) keys occur,
-and with what total weight. It counts in a dense table when rows x universe is small beside the keys, and by
-sorting otherwise.
+Windows may overlap and lie in any order, so taking rows, or the tails of an edge straight from the graph, copies
+nothing. Unions count which (row, member) keys occur: in a dense table when rows x universe is small beside the
+keys, by sorting otherwise. Intersections and differences look the smaller side up in the larger.
 """
 
 from __future__ import annotations
@@ -117,16 +116,53 @@ def tally(keys: Tensor, weights: Tensor, num_rows: int, universe: int) -> tuple[
     return found, sums
 
 
+def contains(sets: Ragged, rows: Tensor, values: Tensor) -> Tensor:
+    """Whether each value is in its row's set: one binary search for all of them in step, (values,) bool."""
+    low = sets.starts[rows]
+    end = low + sets.lengths[rows]
+    if len(rows) == 0 or len(sets.members) == 0:
+        return torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+    high, last = end, len(sets.members) - 1
+    for _ in range(int(sets.lengths.max()).bit_length()):
+        middle = (low + high) >> 1
+        below = (sets.members[middle.clamp(max=last)] < values) & (low < high)
+        low = torch.where(below, middle + 1, low)
+        high = torch.where(below, high, middle)
+    return (low < end) & (sets.members[low.clamp(max=last)] == values)
+
+
 def combine(operations: Tensor, left: Ragged, right: Ragged, universe: int) -> Ragged:
     """Merge two batches row by row, each row by its own operation (LEFT_ONLY, BOTH, UNION, ...)."""
+    left_smaller = left.lengths <= right.lengths
+    by_left = (operations == LEFT_ONLY) | ((operations == BOTH) & left_smaller)
+    by_right = (operations == RIGHT_ONLY) | ((operations == BOTH) & ~left_smaller)
+    parts, order = [], []
+    for mask, first, second in ((by_left, left, right), (by_right, right, left), (~by_left & ~by_right, left, right)):
+        rows = torch.nonzero(mask).view(-1)
+        if len(rows):
+            merge = _filter if mask is by_left or mask is by_right else _unite
+            parts.append(merge(operations[rows], take(first, rows), take(second, rows), universe))
+            order.append(rows)
+    if len(parts) <= 1:
+        return parts[0] if parts else left
+    return take(concat(parts), torch.argsort(torch.cat(order)))
+
+
+def _filter(operations: Tensor, kept: Ragged, other: Ragged, universe: int) -> Ragged:  # noqa: ARG001
+    """Members of `kept` that are in `other` (BOTH), or that are not (otherwise)."""
+    rows, values = row_of_member(kept), shown(kept)
+    stay = contains(other, rows, values) == (operations == BOTH)[rows]
+    lengths = torch.bincount(rows[stay], minlength=len(operations))
+    return Ragged(offsets_of(lengths)[:-1], lengths, values[stay])
+
+
+def _unite(operations: Tensor, left: Ragged, right: Ragged, universe: int) -> Ragged:
+    """Members of either, less those of both where the operation does not keep them."""
     rows = len(operations)
     keys = torch.cat([keys_of(left, universe), keys_of(right, universe)])
-    # 1 from the left, 2 from the right: the sum less one is the bit that an operation keeps.
-    weights = torch.ones(len(keys), dtype=torch.int32, device=keys.device)
-    weights[int(left.lengths.sum()) :] = 2
-    keys, sides = tally(keys, weights, rows, universe)
-    kept = (operations[keys // universe] >> (sides - 1)) & 1
-    return from_keys(keys[kept == 1], rows, universe)
+    keys, sides = tally(keys, torch.ones(1, dtype=torch.int32, device=keys.device).expand(len(keys)), rows, universe)
+    kept = (sides == 1) | (operations == UNION)[keys // universe]
+    return from_keys(keys[kept], rows, universe)
 
 
 def _dense_pays(num_keys: int, num_rows: int, universe: int) -> bool:

@@ -19,7 +19,7 @@ from flexkg.engine.ragged import Ragged
 from flexkg.plan.algebra import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
@@ -47,10 +47,12 @@ class Sets:
     def __len__(self) -> int:
         return len(self.complement)
 
-    def row(self, index: int) -> tuple[list[int], bool]:
-        """The listed ids of one row, ascending, and whether they are the complement."""
-        start, length = int(self.listed.starts[index]), int(self.listed.lengths[index])
-        return self.listed.members[start : start + length].tolist(), bool(self.complement[index])
+    def rows(self) -> Iterator[tuple[list[int], bool]]:
+        """For each row the listed ids, ascending, and whether they are the complement."""
+        members = self.listed.members.cpu().numpy()
+        bounds = zip(self.listed.starts.tolist(), self.listed.lengths.tolist(), self.complement.tolist(), strict=True)
+        for start, length, complement in bounds:
+            yield members[start : start + length].tolist(), complement
 
 
 class SetAlgebra:

@@ -171,7 +171,7 @@ def _entities(identifiers: Sequence[str], benchmark: Benchmark) -> Vocabulary:
         return Vocabulary(identifiers)
     # NELL: concept_<category>_<name with underscores>; anything else, such as coordinates, is its own name.
     split = [text.split("_", 2) if text.startswith("concept_") else [] for text in identifiers]
-    names = [parts[2].replace("_", " ") if len(parts) == 3 else "" for parts in split]
+    names = [" ".join(parts[2].replace("_", " ").split()) if len(parts) == 3 else "" for parts in split]
     return Vocabulary(identifiers, names, [parts[1] if len(parts) == 3 else "" for parts in split])
 
 

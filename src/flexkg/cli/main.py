@@ -1,0 +1,91 @@
+"""The `flexkg` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from flexkg import __version__
+from flexkg.cli import answer, bench, data, data_import
+from flexkg.errors import FlexError, QueryError
+
+app = typer.Typer(
+    name="flexkg",
+    help="Answers logical questions over incomplete knowledge graphs.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Graphs: what there is, fetch, import, look.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+data_app.command("list")(data.list_command)
+data_app.command("get")(data.get_command)
+data_app.command("import")(data_import.import_command)
+data_app.command("info")(data.info_command)
+app.command("answer")(answer.answer_command)
+app.command("bench")(bench.bench_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"flexkg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; exit 0, 1 (our fault), 2 (the user's mistake, one `error:` line) or 130 (Ctrl-C)."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit status."""
+    try:
+        code = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except FlexError as error:
+        return _fail(str(error), error.caret() if isinstance(error, QueryError) else None)
+    except typer.exceptions.TyperException as error:
+        message = getattr(error, "format_message", lambda: str(error))()
+        return _fail(message or "wrong usage") if message else 0
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does; nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _fail("out of memory: use a smaller graph or query, or a machine with more memory")
+    except Exception as error:  # the last resort: a sentence, not a traceback
+        if os.environ.get("FLEXKG_TRACEBACK"):
+            raise
+        print(
+            f"error: internal fault: {type(error).__name__}: {error} "
+            "(please report it; FLEXKG_TRACEBACK=1 shows where it happened)",
+            file=sys.stderr,
+        )
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, caret: str | None = None) -> int:
+    print("error: " + " ".join(message.split("\n")), file=sys.stderr)
+    if caret:
+        print(caret, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""How commands speak: one JSON object or a readable page on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+_SHOW_AFTER = 2.0
+
+
+def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[], object]) -> None:
+    """Print the result as JSON, or call `render` to print it for people."""
+    if as_json:
+        typer.echo(json.dumps(result, ensure_ascii=False))
+    else:
+        render()
+
+
+@contextmanager
+def progress(what: str, unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Give a function that takes how much is done; after two seconds a bar with rate and time left appears."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task(what, total=total, rate="")
+    begin = time.monotonic()
+    started = False
+
+    def report(done: int) -> None:
+        nonlocal started
+        passed = time.monotonic() - begin
+        if passed < _SHOW_AFTER or not console.is_terminal:
+            return
+        if not started:
+            bar.start()
+            started = True
+        bar.update(task, completed=done, rate=f"{done:,} {unit}, {done / passed:,.0f}/s")
+
+    try:
+        yield report
+    finally:
+        if started:
+            bar.stop()

@@ -1,0 +1,174 @@
+"""Exact answers for a file of queries: read in blocks, grouped by shape, answered in batches, written in order."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from flexkg.errors import DataError, FlexError
+from flexkg.kg.storage import atomic_file, os_errors
+from flexkg.query.betae import read_grounding
+from flexkg.query.parser import parse
+from flexkg.query.shapes import key_of, split, template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from flexkg.engine.engine import Engine
+    from flexkg.kg.dataset import Dataset
+
+_LINES_AT_ONCE = 1 << 14
+_LONGEST_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Query:
+    key: str
+    entities: list[int]
+    relations: list[int]
+    by_name: bool
+
+
+def answer_file(
+    dataset: Dataset,
+    engine: Engine,
+    queries: Path,
+    out: Path,
+    *,
+    limit: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Answer every line `{"q": nested list or text}` and write `{"answers": [...]}` lines in the same order.
+
+    Answers are ids where the query has ids, identifiers where it has identifiers or is text. Both files may be
+    `.gz`. Returns the number of queries; on any error nothing is written.
+    """
+    count = 0
+    with os_errors(queries, "read"), atomic_file(out) as partial, _open(queries, "rt") as source:
+        lines = _numbered(source, queries)
+        with _open(partial, "wt", zipped=out.suffix == ".gz") as target:
+            while block := list(islice(lines, _LINES_AT_ONCE)):
+                parsed = [_read(dataset, line, queries, number) for number, line in block]
+                target.writelines(_answer(dataset, engine, parsed, limit))
+                count += len(block)
+                progress(count)
+        if count == 0:
+            hint = 'Give one JSON object a line, such as {"q": [0, [3]]}.'
+            raise DataError(f"{queries} holds no queries.", hint=hint)
+    return count
+
+
+def _open(path: Path, mode: str, *, zipped: bool | None = None) -> IO[str]:
+    if path.suffix == ".gz" if zipped is None else zipped:
+        # Level 1: answers are long lists of digits, and the default would take longer than answering.
+        return gzip.open(path, mode, encoding="utf-8", **({"compresslevel": 1} if "w" in mode else {}))  # type: ignore[call-overload,no-any-return]
+    return path.open(mode, encoding="utf-8")
+
+
+def _numbered(source: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+    number = 0
+    while True:
+        try:
+            line = source.readline(_LONGEST_LINE)
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+            raise DataError(f"{path} line {number + 1} cannot be read: {error}.") from None
+        if not line:
+            return
+        number += 1
+        if len(line) >= _LONGEST_LINE:
+            raise DataError(f"{path} line {number} is longer than {_LONGEST_LINE:,} characters.")
+        if line.strip():
+            yield number, line
+
+
+def _read(dataset: Dataset, line: str, path: Path, number: int) -> _Query:
+    try:
+        record = json.loads(line)
+        query = record["q"] if isinstance(record, dict) else record
+        if isinstance(query, str):
+            term = parse(query, dataset.names)
+            _, entity_ids, relation_ids = split(term)
+            return _Query(key_of(term), list(entity_ids), list(relation_ids), True)
+        key, entities, relations = read_grounding(query)
+        by_name = any(isinstance(leaf, str) for leaf in (*entities, *relations))
+        if by_name:
+            return _Query(
+                key, [_entity(dataset, e) for e in entities], [_relation(dataset, r) for r in relations], True
+            )
+        _check(entities, len(dataset.entities), "entity")
+        _check(relations, 2 * len(dataset.relations), "relation")
+        return _Query(key, entities, relations, False)  # type: ignore[arg-type]
+    except FlexError as error:
+        raise DataError(f"{path} line {number}: {error}") from None
+    except KeyError:
+        raise DataError(f'{path} line {number} has no "q".', hint='Write {"q": nested list}.') from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} line {number} is not valid JSON: {error}.") from None
+
+
+def _check(ids: Sequence[Any], limit: int, kind: str) -> None:
+    for id in ids:
+        if id >= limit:
+            raise DataError(f"There is no {kind} {id}.", hint=f"The ids of this graph are 0 to {limit - 1:,}.")
+
+
+def _entity(dataset: Dataset, identifier: Any) -> int:
+    id = dataset.entities.get(identifier)
+    if id is None:
+        raise DataError(f"There is no entity with the identifier {identifier!r}.")
+    return id
+
+
+def _relation(dataset: Dataset, signed: Any) -> int:
+    id = dataset.relations.get(signed[1:])
+    if id is None:
+        raise DataError(f"There is no relation with the identifier {signed[1:]!r}.")
+    return 2 * id + int(signed[0] == "-")
+
+
+def _answer(dataset: Dataset, engine: Engine, queries: list[_Query], limit: int | None) -> list[str]:
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for position, query in enumerate(queries):
+        groups[query.key].append(position)
+    lines = [""] * len(queries)
+    for key, positions in groups.items():
+        entities = torch.tensor([queries[p].entities for p in positions], dtype=torch.int64).view(len(positions), -1)
+        relations = torch.tensor([queries[p].relations for p in positions], dtype=torch.int64).view(len(positions), -1)
+        for rows, sets in engine.stream(template_of(key), entities, relations):
+            for position, (listed, complement) in zip(positions[rows], sets.rows(), strict=True):
+                lines[position] = _line(dataset, listed, complement, queries[position].by_name, limit)
+    return lines
+
+
+def _line(dataset: Dataset, listed: list[int], complement: bool, by_name: bool, limit: int | None) -> str:
+    count = len(dataset.entities) - len(listed) if complement else len(listed)
+    ids = members(listed, complement, len(dataset.entities), limit)
+    answers: list[Any] = [dataset.entities.identifier(id) for id in ids] if by_name else ids
+    record: dict[str, Any] = {"answers": answers}
+    if complement:
+        record["complement"] = True
+    if len(ids) < count:
+        record["count"] = count
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def members(listed: Sequence[int], complement: bool, universe: int, limit: int | None = None) -> list[int]:
+    """The first `limit` (None: all) ids that are in the set, ascending, without writing out more than asked."""
+    if not complement:
+        return list(listed[:limit])
+    wanted = universe if limit is None else limit
+    # Among the first wanted + k ids at most k are excluded, where k counts the excluded ones.
+    reach = min(universe, wanted + len(listed))
+    inside = np.ones(reach, dtype=bool)
+    excluded = np.asarray(listed, dtype=np.int64)
+    inside[excluded[excluded < reach]] = False
+    result: list[int] = np.flatnonzero(inside)[:wanted].tolist()
+    return result
