@@ -285,6 +285,17 @@ def split(facts: set[Triple]) -> dict[str, list[Triple]]:
     tails = Counter((relation, tail) for _, relation, tail in facts)
     capitals = {tail for _, relation, tail in facts if relation == "capital"}
 
+    cities_of = defaultdict(list)
+    for head, relation, tail in facts:
+        if relation == "time_zone":
+            cities_of[tail].append(head)
+
+    def witnesses(country: str, zone: str) -> int:
+        """Cities by which one can tell that the country has the zone."""
+        return sum(
+            (city, "time_zone", zone) in train and (city, "located_in", country) in train for city in cities_of[zone]
+        )
+
     def learnable(fact: Triple) -> bool:
         head, relation, tail = fact
         if min(degree[head], degree[tail]) < 2:
@@ -299,11 +310,12 @@ def split(facts: set[Triple]) -> dict[str, list[Triple]]:
             case "capital":  # one of several cities known to lie in the country
                 return tails["located_in", head] > 2
             case "located_in":  # not a capital's, which `capital` would give away; the zone tells the country
-                return head not in capitals and heads["time_zone", head] > 0
+                return head not in capitals and heads["time_zone", head] > 0 and tails[relation, tail] > 1
             case "time_zone":  # the country tells the zone
-                return tails[relation, tail] > 1 and heads["located_in", head] > 0
+                told = tails["has_time_zone", tail] > 0 or tails[relation, tail] > 3
+                return told and tails[relation, tail] > 1 and heads["located_in", head] > 0
             case "has_time_zone":  # the cities tell it
-                return tails["time_zone", tail] > 1
+                return witnesses(head, tail) > 3
             case "in_continent":  # neighbours tell it
                 return heads["borders", head] > 1
             case _:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_module
 import sys
 from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from flexkg.cli.output import AsJson, emit  # AsJson is read at run time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
 
     from flexkg.kg.dataset import Dataset
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
-
-def list_command(json: Json = False) -> None:
+def list_command(json: AsJson = False) -> None:
     """List the datasets that are here and those that can be fetched."""
     from flexkg.kg.catalog import home, list_datasets
 
@@ -49,7 +48,7 @@ def get_command(
         typer.Option("--from", help="Prepare it from this folder of train, valid, test, entities, relations .tsv.gz."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Fetch it again although it is there.")] = False,
-    json: Json = False,
+    json: AsJson = False,
 ) -> None:
     """Fetch a benchmark graph: download it, or prepare it from a local folder."""
     from flexkg.kg.catalog import get, resolve
@@ -64,7 +63,7 @@ def get_command(
 
 def info_command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset's name, or a prepared folder.")],
-    json: Json = False,
+    json: AsJson = False,
 ) -> None:
     """Show the statistics of a dataset, its origin and its licence."""
     from flexkg.kg.catalog import locate
@@ -90,12 +89,12 @@ def _by_relation(dataset: Dataset) -> dict[str, int]:
 
 
 def _emit(result: dict[str, Any], show: Callable[[dict[str, Any], Console], None], *, as_json: bool) -> None:
-    if as_json:
-        print(json_module.dumps(result, ensure_ascii=False))
-        return
-    from rich.console import Console
+    def render() -> None:
+        from rich.console import Console
 
-    show(result, Console(highlight=False))
+        show(result, Console(highlight=False))
+
+    emit(result, as_json, render)
 
 
 def _show_list(result: dict[str, Any], console: Console) -> None:
