@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit  # AsJson is read at run time
+from flexkg.cli.output import AsJson, emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def list_command(json: AsJson = False) -> None:
 
 
 def get_command(
-    name: Annotated[str, typer.Argument(help="A name that `flexkg data list` shows.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name that `flexkg data list` shows.")],
     source: Annotated[
         Path | None,
         typer.Option("--from", help="Prepare it from this folder of train, valid, test, entities, relations .tsv.gz."),

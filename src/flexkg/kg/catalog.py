@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from flexkg.errors import DataError, FlexError
-from flexkg.kg import prepare
 from flexkg.kg.benchmarks import BENCHMARKS
 from flexkg.kg.dataset import SPLITS, Dataset, is_dataset
-from flexkg.kg.download import Patience, Progress, Silent, check_file, download
 from flexkg.kg.storage import check_replaceable, read_json
 
 if TYPE_CHECKING:
     from flexkg.kg.benchmarks import Benchmark, Source
+    from flexkg.kg.download import Patience, Progress
 
 EMBEDDED = {"world": "countries, cities, languages, currencies"}
 _MAX_NAMES_BYTES = 50_000_000
@@ -116,6 +115,10 @@ def get(
     benchmark, target = BENCHMARKS[name], _fetched(name)
     if source is None and not force and is_dataset(target):
         return target
+    # Only fetching needs these: opening a dataset, which every command does, does not wait for them.
+    from flexkg.kg import prepare
+    from flexkg.kg.download import Silent
+
     check_replaceable(target, overwrite=True, replaceable=is_dataset)
     if source is not None:
         folder = Path(source).expanduser()
@@ -136,7 +139,8 @@ def _fetch(benchmark: Benchmark, progress: Progress, patience: Patience | None) 
             dataset = _fetch_from(source, benchmark, progress, patience)
         except FlexError as error:
             failures.append(error)
-            progress.note(error.message)
+            if len(failures) < len(benchmark.sources):
+                progress.note(f"{error.message} Trying the next place.")
         else:
             return _add_names(dataset, benchmark, progress, patience)
     if len(failures) == 1:
@@ -148,6 +152,9 @@ def _fetch(benchmark: Benchmark, progress: Progress, patience: Patience | None) 
 
 
 def _fetch_from(source: Source, benchmark: Benchmark, progress: Progress, patience: Patience | None) -> Dataset:
+    from flexkg.kg import prepare
+    from flexkg.kg.download import check_file, download
+
     files = [_archive(url) for url in source.urls]
     for url, file in zip(source.urls, files, strict=True):
         if file.exists() and source.checksum:
@@ -184,6 +191,9 @@ def _add_names(dataset: Dataset, benchmark: Benchmark, progress: Progress, patie
     """Names are a help to the reader; without them the graph is still the graph."""
     if not benchmark.names:
         return dataset
+    from flexkg.kg import prepare
+    from flexkg.kg.download import download
+
     file = _archive(benchmark.names)
     try:
         download(benchmark.names, file, max_bytes=_MAX_NAMES_BYTES, patience=patience, progress=progress)

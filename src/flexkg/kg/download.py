@@ -163,7 +163,8 @@ def _transfer(part: _Part, max_bytes: int, patience: Patience, progress: Progres
             if failures >= patience.tries:
                 raise DataError(
                     f"Cannot download {part.url}: {cut} (tried {failures} times).",
-                    hint="Check the connection and run the same command again: it goes on where it stopped.",
+                    hint="Check the connection and run the same command again, it goes on where it stopped; "
+                    "or give a folder of local files with --from FOLDER.",
                 ) from None
             pause = min(patience.longest_pause, cut.wait or patience.pause * 2 ** (failures - 1))
             progress.note(f"{cut}; trying again in {pause:.0f} s")
