@@ -70,54 +70,74 @@ def compare(
     engines = {"tensor": Engine(graph, compiled=False)}
     if _has_numba():
         engines["compiled"] = Engine(graph, compiled=True)
-    shapes: dict[str, dict[str, Any]] = {}
+    shapes = {}
     for name in NAMES:
-        template = SHAPES[name]
-        entities, relations = sample(graph, template, queries, seed=0)
-        nested = _nested(template, entities, relations, 20_000)
-        for engine in engines.values():
-            _answer_all(engine, template, entities[:2000], relations[:2000])
-        rates: dict[str, float] = {}
-        for _ in range(_ROUNDS):
-            if reference is not None:
-                sample_size = _enough(lambda q: reference.answers(q, plain), nested)
-                _best(rates, "plain", sample_size, lambda n: [reference.answers(q, plain) for q in nested[:n]])
-            for kind, engine in engines.items():
-                size = queries if kind == "compiled" else min(queries, 10_000)
-                _best(rates, kind, size, lambda n: _answer_all(engine, template, entities[:n], relations[:n]))  # noqa: B023
-        if reference is not None:
-            for engine in engines.values():
-                _check(engine, template, entities, relations, [reference.answers(q, plain) for q in nested[:500]])
-        row: dict[str, Any] = {f"{kind}_queries_per_second": rate for kind, rate in rates.items()}
-        if "plain" in rates:
-            row |= {f"{kind}_ratio": rates[kind] / rates["plain"] for kind in engines}
-        shapes[name] = row
-        report(f"{name}: " + ", ".join(f"{kind} {rate:,.0f}/s" for kind, rate in rates.items()))
+        shapes[name] = _compare_shape(graph, SHAPES[name], engines, reference, plain, queries)
+        report(f"{name}: " + ", ".join(f"{what} {figure:,.1f}" for what, figure in shapes[name].items()))
     return shapes
 
 
+def _compare_shape(
+    graph: Graph,
+    template: Term,
+    engines: dict[str, Engine],
+    reference: ModuleType | None,
+    plain: Any,
+    queries: int,
+) -> dict[str, float]:
+    entities, relations = sample(graph, template, queries, seed=0)
+    nested = _nested(template, entities, relations, 20_000)
+    for engine in engines.values():
+        _answer_all(engine, template, entities[:2000], relations[:2000])
+    rates: dict[str, float] = {}
+    for _ in range(_ROUNDS):
+        if reference is not None:
+            _best(rates, "plain", *_plain_answerer(reference, plain, nested))
+        for kind, engine in engines.items():
+            size = queries if kind == "compiled" else min(queries, 10_000)
+            _best(rates, kind, size, _answerer(engine, template, entities, relations))
+    if reference is not None:
+        for engine in engines.values():
+            _check(engine, template, entities, relations, [reference.answers(query, plain) for query in nested[:500]])
+    row = {f"{kind}_queries_per_second": rate for kind, rate in rates.items()}
+    if "plain" in rates:
+        row |= {f"{kind}_ratio": rates[kind] / rates["plain"] for kind in engines}
+    return row
+
+
 def sample(graph: Graph, template: Term, count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ground a conjunctive template by walking back from random answers: entities and relations, (count, slots)."""
+    """Ground a conjunctive template by walking back from random answers: entities and relations, (count, slots).
+
+    As in the benchmarks no step undoes the one before it, which would only lead back through a hub.
+    """
     random = np.random.default_rng(seed)
     entities: dict[int, NDArray[np.int64]] = {}
     relations: dict[int, NDArray[np.int64]] = {}
 
-    def walk(term: Term, here: NDArray[np.int64]) -> None:
+    def step_back(here: NDArray[np.int64], undoing: NDArray[np.int64]) -> NDArray[np.int64]:
+        first, last = graph.entity_offsets[here], graph.entity_offsets[here + 1]
+        pairs: NDArray[np.int64] = graph.entity_pairs[first + _below(random, last - first)]
+        for _ in range(20):
+            again = np.flatnonzero(graph.pair_relations[pairs] == undoing)
+            pairs[again] = graph.entity_pairs[first[again] + _below(random, last[again] - first[again])]
+        return pairs
+
+    def walk(term: Term, here: NDArray[np.int64], undoing: NDArray[np.int64]) -> None:
         match term:
             case Entity(id=slot):
                 entities[slot] = here
             case And():
                 for part in term.operands:
-                    walk(part, here)
+                    walk(part, here, undoing)
             case Project(relation=slot, operand=operand):
-                first, last = graph.entity_offsets[here], graph.entity_offsets[here + 1]
-                pairs = graph.entity_pairs[first + _below(random, last - first)]
-                relations[slot] = graph.pair_relations[pairs].astype(np.int64) ^ 1
+                pairs = step_back(here, undoing)
+                away = graph.pair_relations[pairs].astype(np.int64)
+                relations[slot] = away ^ 1
                 first, last = graph.pair_offsets[pairs], graph.pair_offsets[pairs + 1]
-                walk(operand, graph.tails[first + _below(random, last - first)].astype(np.int64))
+                walk(operand, graph.tails[first + _below(random, last - first)].astype(np.int64), away ^ 1)
 
     connected = np.flatnonzero(np.diff(graph.entity_offsets))
-    walk(template, connected[_below(random, np.full(count, len(connected)))])
+    walk(template, connected[_below(random, np.full(count, len(connected)))], np.full(count, -1))
     columns = [np.stack([ids[slot] for slot in range(len(ids))], axis=1) for ids in (entities, relations)]
     return torch.from_numpy(columns[0]), torch.from_numpy(columns[1])
 
@@ -147,7 +167,7 @@ def grow(edges: int) -> dict[str, Any]:
     for name in NAMES:
         queries = sample(graph, SHAPES[name], 20_000, seed=0)
         for _ in range(_ROUNDS):
-            total = _best(rates, name, 20_000, lambda _: _answer_all(engine, SHAPES[name], *queries))  # noqa: B023
+            total = _best(rates, name, 20_000, _answerer(engine, SHAPES[name], *queries))
         answers[name] = total / 20_000
     return {
         "edges": graph.num_edges,
@@ -171,8 +191,7 @@ def _plain_growth(dataset: Dataset) -> dict[str, float] | None:
     rates: dict[str, float] = {}
     for name in NAMES:
         nested = _nested(SHAPES[name], *sample(dataset.graph("train"), SHAPES[name], 20_000, seed=0), 5_000)
-        size = _enough(lambda q: reference.answers(q, plain), nested)
-        _best(rates, name, size, lambda n: [reference.answers(q, plain) for q in nested[:n]])  # noqa: B023
+        _best(rates, name, *_plain_answerer(reference, plain, nested))
     return rates
 
 
@@ -233,13 +252,17 @@ def _best(rates: dict[str, float], kind: str, size: int, work: Callable[[int], A
     return result
 
 
-def _enough(one: Callable[[Any], Any], items: list[Any]) -> int:
-    """How many items take about a second."""
+def _answerer(engine: Engine, template: Term, entities: torch.Tensor, relations: torch.Tensor) -> Callable[[int], int]:
+    return lambda size: _answer_all(engine, template, entities[:size], relations[:size])
+
+
+def _plain_answerer(reference: ModuleType, plain: Any, queries: list[Any]) -> tuple[int, Callable[[int], Any]]:
+    """How many queries take the plain evaluator about half a second, and a function that answers so many."""
     begin, done = time.perf_counter(), 0
-    while done < len(items) and time.perf_counter() - begin < 0.2:
-        one(items[done])
+    while done < len(queries) and time.perf_counter() - begin < 0.1:
+        reference.answers(queries[done], plain)
         done += 1
-    return min(len(items), done * 5)
+    return min(len(queries), done * 5), lambda size: [reference.answers(query, plain) for query in queries[:size]]
 
 
 def _means(shapes: dict[str, dict[str, Any]]) -> dict[str, float]:

@@ -57,8 +57,9 @@ def run(arguments: list[str]) -> int:
     except FlexError as error:
         return _fail(str(error), error.caret() if isinstance(error, QueryError) else None)
     except typer.exceptions.TyperException as error:
-        message = getattr(error, "format_message", lambda: str(error))()
-        return _fail(message or "wrong usage") if message else 0
+        # Showing help for want of arguments is an exception without a message.
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _fail(message) if message else 0
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130
