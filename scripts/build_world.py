@@ -222,8 +222,11 @@ def add_cities(world: World, countries: dict[str, Any], cities: list[dict[str, A
     for code, country in sorted(countries.items()):
         capital = find_capital(country, by_country[code])
         if capital:
-            capitals.add(f"city:{capital['geonameid']}")
-            world.facts.add((f"country:{code}", "capital", f"city:{capital['geonameid']}"))
+            identifier = f"city:{capital['geonameid']}"
+            capitals.add(identifier)
+            if country["capital"] in capital["alternatenames"]:
+                world.aliases[identifier].append(country["capital"])
+            world.facts.add((f"country:{code}", "capital", identifier))
         chosen += choose_cities(capital, by_country[code])
         for zone in {city["timezone"] for city in by_country[code]} - {None}:
             world.add(f"zone:{zone}", zone, "time zone")

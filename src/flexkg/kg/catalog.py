@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from flexkg.errors import DataError, FlexError
 from flexkg.kg.benchmarks import BENCHMARKS
 from flexkg.kg.dataset import SPLITS, Dataset, is_dataset
-from flexkg.kg.storage import check_replaceable, read_json
+from flexkg.kg.storage import check_replaceable, os_errors, read_json
 
 if TYPE_CHECKING:
     from flexkg.kg.benchmarks import Benchmark, Source
@@ -87,12 +88,13 @@ def list_datasets() -> list[Listing]:
         edges = dict(zip(SPLITS, benchmark.edges, strict=True))
         listings.append(Listing(name, benchmark.about, False, benchmark.entities, benchmark.relations, edges, path))
     folder = home() / "datasets"
-    others = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
-    listings += [
-        _read_listing(path.name, path, "your own", embedded=False)
-        for path in others
-        if path.name not in BENCHMARKS and path.name not in EMBEDDED and is_dataset(path)
-    ]
+    with os_errors(folder, "read"):
+        others = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    for path in others:
+        if path.name not in BENCHMARKS and path.name not in EMBEDDED and is_dataset(path):
+            # A damaged one is not worth failing over here: opening it says what is wrong.
+            with suppress(KeyError, TypeError, ValueError):
+                listings.append(_read_listing(path.name, path, "your own", embedded=False))
     return listings
 
 
@@ -109,6 +111,8 @@ def get(
     source: a local folder with its files instead of the published archive. force: fetch it although it is there.
     """
     if name in EMBEDDED:
+        if source is not None:
+            raise DataError(f"{name} is part of flexkg.", hint="For your own data: flexkg data import")
         return _embedded(name)
     if name not in BENCHMARKS:
         raise _unknown(name, [*EMBEDDED, *BENCHMARKS])

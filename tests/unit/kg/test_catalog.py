@@ -100,6 +100,8 @@ def test_an_unknown_name_says_what_to_do(data: str, words: str) -> None:
 
 def test_get_knows_only_the_catalog() -> None:
     assert catalog.get("world") == catalog.locate("world")
+    with pytest.raises(DataError, match="world is part of flexkg"):
+        catalog.get("world", "somewhere")
     with pytest.raises(DataError, match="Did you mean nell995"):
         catalog.get("nell")
     with pytest.raises(DataError, match="There is no folder nowhere"):
@@ -167,6 +169,8 @@ def test_damaged_files_are_refused(write: Callable[..., Path]) -> None:
 
 def test_own_datasets_among_the_fetched_are_listed(data_home: Path) -> None:
     Dataset("x", Vocabulary(["a"]), Vocabulary(["r"]), {"train": [(0, 0, 0)]}).save(data_home / "datasets" / "mine")
+    (data_home / "datasets" / "broken").mkdir()
+    (data_home / "datasets" / "broken" / "dataset.json").write_text('{"format": "flexkg-dataset", "edges": 1}')
     assert catalog.list_datasets()[-1].name == "mine"
     assert catalog.resolve("mine").name == "x"
 
