@@ -43,16 +43,19 @@ def read_members(archive: Path, wanted: Collection[str], *, max_bytes: int = 1 <
                     raise DataError(f"{archive} holds {name} twice.", hint=_OTHER)
                 if file is None:
                     raise DataError(f"{archive} holds {path} as a link or a device, not as a file.", hint=_OTHER)
-                # The stated size may lie: one byte more than is left shows it.
-                with file() as opened:
-                    data = opened.read(left + 1) if size <= left else b"\0" * 0
-                if size > left or len(data) > left:
+                data = b""
+                if size <= left:
+                    # The stated size may lie: one byte more than is left shows it.
+                    with file() as opened:
+                        data = opened.read(left + 1)
+                if max(size, len(data)) > left:
                     raise LimitError(f"The files in {archive} take more than {max_bytes:,} bytes.", hint=_OTHER)
                 left -= len(data)
                 found[name] = data
     except _DAMAGED as error:
-        text = str(error).rstrip(".") or type(error).__name__
-        raise DataError(f"{archive} is damaged: {text}.", hint="Get it again.") from None
+        # tarfile lists on further lines what each of its methods had to say.
+        text = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".:")
+        raise DataError(f"{archive} is damaged or no archive: {text}.", hint="Get it again.") from None
     if missing := sorted(set(wanted) - set(found)):
         raise DataError(f"{archive} does not hold {', '.join(missing)}.", hint=_OTHER)
     return found

@@ -447,8 +447,9 @@ def test_fetches_dated_facts(shelf: Shelf, data_home: Path, monkeypatch: pytest.
 
 
 def refused(data_home: Path, words: str) -> None:
-    with pytest.raises(FlexError, match=words):
+    with pytest.raises(FlexError, match=words) as caught:
         get_tiny()
+    assert "\n" not in str(caught.value)
     assert not (data_home / "datasets").exists()
     assert left(data_home / "downloads") == []
 
