@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from copy import copy
 from typing import TYPE_CHECKING
 
 from flexkg.engine.sets import SetAlgebra, Sets, TooMuch
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from flexkg.kg.graph import Graph
+    from flexkg.plan.plan import Grounding, Plan
     from flexkg.query.terms import Term
 
 _ROWS_AT_ONCE = 1 << 14
@@ -40,7 +43,7 @@ class Engine:
         """The answers to a few grounded terms, row i to query i; equal sub-queries are computed once."""
         plan, grounding = compile_terms(queries)
         try:
-            return execute(plan, grounding, self.algebra)
+            return self._run(plan, grounding, alone=len(queries) == 1)
         except TooMuch:
             return self.algebra.concat([self.answer([query]) for query in queries])
 
@@ -55,9 +58,18 @@ class Engine:
             rows = slice(first, min(first + height, total))
             plan = compile_groups([(template, rows.stop - rows.start)])
             try:
-                sets = execute(plan, plan.ground([(entities[rows], relations[rows])]), self.algebra)
+                grounding = plan.ground([(entities[rows], relations[rows])])
+                sets = self._run(plan, grounding, alone=rows.stop - rows.start == 1)
             except TooMuch:
                 height = (rows.stop - rows.start) // 2
                 continue
             yield rows, sets
             first = rows.stop
+
+    def _run(self, plan: Plan, grounding: Grounding, *, alone: bool) -> Sets:
+        """Run a plan; a query alone may take what it needs, which is at most every entity for each of its parts."""
+        algebra = self.algebra
+        if alone:
+            algebra = copy(algebra)
+            algebra.max_members = sys.maxsize
+        return execute(plan, grounding, algebra)

@@ -7,6 +7,7 @@ co-finite set counts edges instead of materialising it: a tail drops out only if
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from importlib.util import find_spec
@@ -33,7 +34,7 @@ _EDGES_AT_ONCE = 1 << 24
 
 
 class TooMuch(Exception):  # noqa: N818  (a signal, not a fault: whoever asked tries again with fewer rows)
-    """A batch of more than one row outgrew the memory that it was given."""
+    """A batch outgrew the memory that it was given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class SetAlgebra:
         graph: Graph,
         device: torch.device | str = "cpu",
         compiled: bool | None = None,
-        max_members: int = 1 << 62,
+        max_members: int = sys.maxsize,
     ) -> None:
         self.graph = graph
         self.device = torch.device(device)
@@ -174,7 +175,7 @@ class SetAlgebra:
         return Sets(listed, torch.zeros(listed.num_rows, dtype=torch.bool, device=self.device))
 
     def _checked(self, state: Sets) -> Sets:
-        if len(state) > 1 and state.listed.members is not self._tails and len(state.listed.members) > self.max_members:
+        if state.listed.members is not self._tails and len(state.listed.members) > self.max_members:
             raise TooMuch
         return state
 
