@@ -110,7 +110,9 @@ def _read(dataset: Dataset, line: str, path: Path, number: int) -> _Query:
         raise DataError(f"{path} line {number}: {error}") from None
     except KeyError:
         raise DataError(f'{path} line {number} has no "q".', hint='Write {"q": nested list}.') from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise DataError(f"{path} line {number} is nested too deeply.") from None
+    except ValueError as error:
         raise DataError(f"{path} line {number} is not valid JSON: {error}.") from None
 
 

@@ -1,0 +1,80 @@
+"""What `import flexkg` offers."""
+
+from __future__ import annotations
+
+import pytest
+
+import flexkg
+from flexkg.kg.dataset import Dataset
+from flexkg.kg.vocabulary import Vocabulary
+from flexkg.query.terms import Entity, Project
+
+
+@pytest.fixture(scope="module")
+def world():
+    return flexkg.load("world")
+
+
+def test_the_interface_example(world):
+    answers = world.answer("?x : borders(France, ?x) & !uses(?x, Euro)")
+    assert "Switzerland" in answers
+    assert "country:CH" in answers
+    assert "Germany" not in answers
+    assert len(answers) == answers.count == len(list(answers))
+    assert answers[0].name == answers.names()[0] == answers.to_dicts()[0]["name"]
+
+
+def test_answers_come_in_the_order_of_their_names(world):
+    names = world.answer("?x : borders(France, ?x)").names()
+    assert names == sorted(names, key=str.casefold)
+
+
+def test_terms_and_nested_lists_are_queries_too(world):
+    text = "?x : borders(France, ?x)"
+    term = world.parse(text)
+    assert isinstance(term, Project)
+    assert isinstance(term.operand, Entity)
+    nested = [term.operand.id, [term.relation]]
+    assert world.answer(term).names() == world.answer(nested).names() == world.answer(text).names()
+    assert world.text(term) == text
+
+
+def test_results_print_well(world):
+    answers = world.answer("?x : borders(Portugal, ?x)")
+    assert repr(answers) == "1 answer to ?x : borders(Portugal, ?x)\n  Spain  [country:ES]"
+    assert "<td>Spain</td>" in answers._repr_html_()
+    assert "more" in repr(world.answer("?x : located_in(?x, France)"))
+    assert "world" in repr(world)
+
+
+def test_html_is_escaped():
+    names = Vocabulary(["a", "<script>alert(1)</script>"]), Vocabulary(["r<b>"])
+    kg = flexkg.KnowledgeGraph(Dataset("nasty", *names, {"train": [[0, 0, 1]]}))
+    shown = kg.answer('?x : "r<b>"(a, ?x)')._repr_html_()
+    assert "&lt;script&gt;" in shown
+    assert "<script" not in shown
+    assert "r<b>" not in shown
+
+
+def test_explanations_are_objects_and_plain_python(world):
+    [explanation] = world.answer("?x : borders(Portugal, ?x)").explain()
+    assert explanation.answer.name == "Spain"
+    assert "borders(Portugal, Spain)" in repr(explanation)
+    assert explanation.to_dict()["facts"][0]["head"] == "country:PT"
+
+
+def test_an_unknown_dataset_says_what_there_is():
+    with pytest.raises(flexkg.DataError, match="world"):
+        flexkg.load("wrold")
+
+
+def test_an_unknown_split_says_which_there_are(world):
+    with pytest.raises(flexkg.DataError, match="train, valid, test"):
+        world.answer("?x : borders(France, ?x)", graph="all")
+
+
+def test_frames_when_their_package_is_installed(world):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = world.answer("?x : borders(Portugal, ?x)").to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame["name"].tolist() == ["Spain"]
