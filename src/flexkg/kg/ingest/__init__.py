@@ -10,6 +10,7 @@ import numpy as np
 from flexkg.errors import DataError
 from flexkg.kg.dataset import SPLITS, Dataset, is_dataset
 from flexkg.kg.ingest.assemble import Encoder, distinct, parse_fractions, random_split
+from flexkg.kg.ingest.large import number_large
 from flexkg.kg.ingest.names import read_names
 from flexkg.kg.ingest.parquet import read_parquet
 from flexkg.kg.ingest.pykeen import pykeen_folder, read_pykeen
@@ -23,6 +24,7 @@ from flexkg.kg.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from flexkg.kg.ingest.assemble import Triples
     from flexkg.kg.ingest.records import Batch, Lexicon, Progress
 
 __all__ = ["MAX_ERRORS", "import_files"]
@@ -61,7 +63,7 @@ def import_files(
     reading = Reading(max_errors, progress)
     encoder = Encoder(known_entities, known_relations)
     texts = RdfTexts(reading.lexicon)
-    raw = {part: encoder.encode(_batches(path, columns, reading, texts)) for part, path in paths.items()}
+    raw = {part: _encode(path, columns, encoder, reading, texts) for part, path in paths.items()}
     entities, relations = encoder.entities, encoder.relations
     if not len(raw["train"]):
         bad = f"; {reading.bad.count:,} lines could not be read" if reading.bad.count else ""
@@ -116,6 +118,17 @@ def _checked_options(paths: dict[str, Path], split: str | None, max_errors: int)
         if pykeen_folder(path) is None:
             check_file(path)
     return fractions
+
+
+def _encode(path: Path, columns: str | None, encoder: Encoder, reading: Reading, texts: RdfTexts) -> Triples:
+    """The triples of one file as ids."""
+    if encoder.is_empty and path.is_file():
+        numbered = number_large(path, file_format(path), columns, reading)
+        if numbered is not None:
+            entities, relations, triples = numbered
+            encoder.adopt(entities, relations)
+            return triples
+    return encoder.encode(_batches(path, columns, reading, texts))
 
 
 def _batches(path: Path, columns: str | None, reading: Reading, texts: RdfTexts) -> Iterator[Batch]:

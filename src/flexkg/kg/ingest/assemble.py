@@ -37,6 +37,17 @@ class Encoder:
         """Identifiers of the relations met so far, by id."""
         return list(self._relations)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no id was given yet."""
+        return not self._entities and not self._relations
+
+    def adopt(self, entities: Iterable[str], relations: Iterable[str]) -> None:
+        """Take over ids that were given elsewhere; only before any others."""
+        if not self.is_empty:
+            raise ValueError("there are ids already")
+        self._entities, self._relations = _numbering(entities), _numbering(relations)
+
     def encode(self, batches: Iterable[Batch]) -> Triples:
         """All triples of a file (n, 3)."""
         parts = [np.empty((0, 3), dtype=np.int32)]

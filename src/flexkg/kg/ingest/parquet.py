@@ -80,6 +80,9 @@ def parquet_columns(path: Path) -> Iterator[tuple[Any, str, list[str]]]:
         except duckdb.Error as error:
             what = str(error).splitlines()[0]
             raise DataError(f"{path} cannot be read as Parquet: {what}", hint="Check that the file is whole.") from None
+        except RuntimeError as error:
+            raise_if_interrupted(error)
+            raise
         finally:
             connection.close()
 
@@ -98,8 +101,7 @@ def _fetch(connection: Any, source: str, names: list[str], path: Path) -> Iterat
 def _unpacked(path: Path) -> Iterator[str]:
     with open_bytes(path) as (file, raw):
         if file is raw:
-            # A name with * or [ would be read as a pattern; the path goes in as it is.
-            yield _literal(path)
+            yield literal_path(path)
             return
         with os_errors(tempfile.gettempdir()), tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "unpacked.parquet"
@@ -111,5 +113,12 @@ def _unpacked(path: Path) -> Iterator[str]:
             yield str(target)
 
 
-def _literal(path: Path) -> str:
+def raise_if_interrupted(error: RuntimeError) -> None:
+    """DuckDB turns Ctrl-C into an error of its own; make it an interrupt again."""
+    if "interrupted" in str(error).lower():
+        raise KeyboardInterrupt from error
+
+
+def literal_path(path: Path) -> str:
+    """The path as DuckDB takes it: letters that would make it a pattern stand for themselves."""
     return "".join(f"[{mark}]" if mark in "*?[" else mark for mark in str(path))

@@ -38,7 +38,7 @@ def read_table(path: Path, format: str, columns: str | None, reading: Reading) -
             block, line = _skip_blank(block, line, reading)
             if not block:
                 continue
-            layout, skip = _first_row(path, block, separator, columns)
+            layout, skip = first_row(path, block, separator, columns)
             line += block.count(b"\n", 0, skip)
             block = block[skip:]
         if format == CSV and b'"' in block:
@@ -56,7 +56,7 @@ def _skip_blank(block: bytes, line: int, reading: Reading) -> tuple[bytes, int]:
     return stripped, line + blank
 
 
-def _first_row(path: Path, block: bytes, separator: str, columns: str | None) -> tuple[Layout, int]:
+def first_row(path: Path, block: bytes, separator: str, columns: str | None) -> tuple[Layout, int]:
     """The layout, and how many bytes the header takes."""
     end = block.index(b"\n") + 1
     text = block[: end - 1].decode("utf-8", errors="replace")
@@ -116,6 +116,25 @@ def _clean_text(path: Path, block: bytes, line: int, separator: bytes, layout: L
     keep = ~blank
     keep[list(reasons)] = False
     return str(data[np.repeat(keep, line_ends + 1 - starts)].data, "utf-8")
+
+
+def is_clean(block: bytes, separator: bytes, layout: Layout) -> bool:
+    """Whether every line is a triple in the plainest form: no quote, no carriage return, nothing to report."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    marks = np.flatnonzero((data == separator[0]) | (data == 10))
+    ends = np.arange(layout.width - 1, len(marks), layout.width)
+    if len(marks) % layout.width or (data[marks[ends]] != 10).any() or np.count_nonzero(data == 10) != len(ends):
+        return False
+    if b"\r" in block or b"\0" in block or (separator == b"," and b'"' in block):
+        return False
+    starts = np.concatenate([[0], marks[ends][:-1] + 1])
+    if any(True for _ in _empty_fields(marks, ends, starts, layout)):
+        return False
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _empty_fields(
