@@ -162,7 +162,7 @@ class Vocabulary:
     def suggest(self, text: str, limit: int = 5) -> list[str]:
         """Known spellings close to `text`, best first: the same but for case, then beginnings, then near misses."""
         from rapidfuzz import process
-        from rapidfuzz.distance import Indel
+        from rapidfuzz.distance import OSA, Indel
 
         # Nobody means a name of this length; the comparison grows with it.
         wanted = text.strip().casefold()[:200]
@@ -175,8 +175,10 @@ class Vocabulary:
         same = [place for place in begin if folded[place] == wanted]
         begin = begin[len(same) : len(same) + limit]
         near = process.extract(
-            wanted, folded, scorer=Indel.normalized_similarity, processor=None, limit=2 * limit, score_cutoff=0.6
+            wanted, folded, scorer=Indel.normalized_similarity, processor=None, limit=8 * limit, score_cutoff=0.6
         )
+        # Indel is fast over everything; among the few, a wrong or swapped letter is one slip, not two.
+        near.sort(key=lambda match: OSA.distance(wanted, match[0]))
         # Two long names that begin alike must not push out a slip of the finger.
         order = [*same, *begin[: (limit + 1) // 2], *(place for _, _, place in near), *begin]
         found = [spellings[place] for place in dict.fromkeys(order)]
