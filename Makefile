@@ -29,8 +29,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The variable silences a notice about the future of MkDocs, which is not about these pages.
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
 
 bench: $(READY)
 	$(BIN)/flexkg bench engine
