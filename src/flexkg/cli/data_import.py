@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_module
 import time
 from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from flexkg.cli.output import AsJson, emit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ def import_command(
     ] = 100,
     force: Annotated[bool, typer.Option("--force", help="Replace a dataset that is already there.")] = False,
     name: Annotated[str | None, typer.Option(help="The dataset's name; the folder's by default.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Import triples into a prepared folder that every other command takes as DATA."""
     from flexkg.kg.ingest import import_files
@@ -62,7 +63,9 @@ def import_command(
             overwrite=force,
             progress=progress,
         )
-    _emit(import_result(dataset, out), json=json)
+    result = import_result(dataset, out)
+    emit(result, json, lambda: render(result))
+    warn(result)
 
 
 def import_result(dataset: Dataset, out: Path) -> dict[str, Any]:
@@ -105,14 +108,6 @@ def progress_bar() -> Iterator[Progress | None]:
     finally:
         if started:
             bar.stop()
-
-
-def _emit(result: dict[str, Any], *, json: bool) -> None:
-    if json:
-        typer.echo(json_module.dumps(result, ensure_ascii=False))
-    else:
-        render(result)
-    warn(result)
 
 
 def render(result: dict[str, Any]) -> None:
