@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from dataclasses import dataclass
+from random import Random
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -35,6 +36,17 @@ def graphs(draw, max_entities: int = 6, max_relations: int = 3, max_edges: int =
     entity, relation = st.integers(0, num_entities - 1), st.integers(0, num_relations - 1)
     edges = draw(st.frozensets(st.tuples(entity, relation, entity), max_size=max_edges))
     return Graph(num_entities, num_relations, edges)
+
+
+def dense_graphs(num_entities: int, num_relations: int) -> st.SearchStrategy[Graph]:
+    """Graphs of this size with about half of all edges: on sparse ones most queries have the same, empty, answers."""
+
+    def graph(seed: int) -> Graph:
+        random = Random(seed)
+        possible = itertools.product(range(num_entities), range(num_relations), range(num_entities))
+        return Graph(num_entities, num_relations, frozenset(edge for edge in possible if random.random() < 0.5))
+
+    return st.builds(graph, st.integers(0, 2**32))
 
 
 def terms(
@@ -180,10 +192,12 @@ def tree_formulas(draw, num_entities: int, num_relations: int) -> Formula:
         conjunct = (sign, left, right) if sign else left
         conjuncts.append(("!", conjunct) if draw(st.integers(0, 4)) == 0 else conjunct)
     conjuncts = draw(st.permutations(conjuncts))
-    formula = conjuncts[0]
-    for conjunct in conjuncts[1:]:
-        sign = draw(st.sampled_from(["&", "&", "&", "&", *_SIGNS]))
-        formula = (sign, formula, conjunct) if draw(st.booleans()) else (sign, conjunct, formula)
+    formula = ("&", *conjuncts) if len(conjuncts) > 1 else conjuncts[0]
+    if draw(st.integers(0, 2)) == 0:
+        # Under a quantifier, a second formula that may speak of the same variables.
+        other = draw(formulas(num_entities, num_relations, "".join(names), 2))
+        sign = draw(st.sampled_from(_SIGNS))
+        formula = (sign, formula, other) if draw(st.booleans()) else (sign, other, formula)
     for name in names[1:]:
         # Most are written out: left implicit, many would be shared across a connective, which is an error.
         if draw(st.integers(0, 3)) > 0:

@@ -14,7 +14,9 @@ from flexkg.query import terms as t
 from flexkg.query.rewrite import de_morgan, derive, dnf, push_negation
 from flexkg.query.walk import postorder
 from laws.strategies import (
+    Graph,
     PlainNames,
+    dense_graphs,
     formula_text,
     formulas,
     graphs,
@@ -46,10 +48,10 @@ def attempt(read, *arguments, **options):
 
 
 def same_answers(term, others, data):
-    graph = data.draw(graphs(ENTITIES, RELATIONS))
-    graph = type(graph)(ENTITIES, RELATIONS, graph.edges)
-    union = frozenset().union(*(naive_answers(other, graph) for other in others))
-    assert union == naive_answers(term, graph)
+    sparse = graphs(ENTITIES, RELATIONS).map(lambda graph: Graph(ENTITIES, RELATIONS, graph.edges))
+    for graph in data.draw(st.tuples(dense_graphs(ENTITIES, RELATIONS), sparse)):
+        union = frozenset().union(*(naive_answers(other, graph) for other in others))
+        assert union == naive_answers(term, graph)
 
 
 @given(terms(ENTITIES, RELATIONS, 6), st.sampled_from([NAMES, OddNames()]))
@@ -60,9 +62,56 @@ def test_reading_what_was_written_gives_the_same_term(term, names):
     assert to_text(parse(text, names), names) == text
 
 
-@given(st.one_of(formulas(ENTITIES, RELATIONS), tree_formulas(ENTITIES, RELATIONS)), st.data())
-@settings(max_examples=600, deadline=None)
-def test_a_text_means_what_first_order_logic_says(formula, data):
+@given(
+    st.one_of(
+        formulas(3, 2),
+        formulas(3, 2, "xy", 3).map(lambda formula: ("exists", "y", formula)),
+        tree_formulas(3, 2),
+        tree_formulas(3, 2),
+    ),
+    st.lists(dense_graphs(3, 2), min_size=3, max_size=3),
+)
+@settings(max_examples=800, deadline=None)
+def test_a_text_means_what_first_order_logic_says(formula, some_graphs):
+    check_first_order(formula, some_graphs)
+
+
+def edge(relation, inner, outer="x"):
+    return ("atom", relation, inner, outer)
+
+
+RARE = [
+    ("exists", "y", ("&", edge(0, "y"), ("!", ("\\", edge(0, 1, "y"), edge(1, 0))))),
+    ("exists", "y", ("&", edge(0, "y"), ("!", ("->", edge(0, 1, "y"), edge(1, 0))))),
+    ("exists", "y", ("\\", ("&", edge(0, "y"), edge(0, 1, "y")), edge(1, "y"))),
+    ("exists", "y", ("\\", edge(0, "y"), ("|", edge(1, 0), edge(1, "y")))),
+    ("exists", "y", ("->", edge(0, "y"), edge(1, 0))),
+    ("exists", "y", ("->", ("!", edge(0, "y")), edge(1, 0))),
+    (
+        "exists",
+        "y",
+        ("&", edge(0, "y"), edge(1, 0, "y"), ("!", ("exists", "z", ("&", edge(0, "y", "z"), edge(1, "z"))))),
+    ),
+    (
+        "exists",
+        "y",
+        ("&", edge(0, "y"), edge(1, 0, "y"), ("!", ("!", ("exists", "z", ("|", edge(0, "z"), edge(0, "y")))))),
+    ),
+    (
+        "exists",
+        "y",
+        ("&", edge(1, 0, "y"), ("!", ("exists", "z", ("|", ("!", edge(0, "z", "y")), ("!", edge(1, "z")))))),
+    ),
+]
+
+
+@given(st.sampled_from(RARE), st.lists(dense_graphs(3, 2), min_size=5, max_size=5))
+@settings(deadline=None)
+def test_rare_formulas_mean_what_first_order_logic_says(formula, some_graphs):
+    check_first_order(formula, some_graphs)
+
+
+def check_first_order(formula, some_graphs):
     text = f"?x : {formula_text(formula)}"
     term, error = attempt(parse, text, NAMES)
     if error is not None:
@@ -72,9 +121,8 @@ def test_a_text_means_what_first_order_logic_says(formula, data):
         assert error.caret() is not None
         return
     event("read")
-    graph = data.draw(graphs(4, RELATIONS))
-    graph = type(graph)(ENTITIES, RELATIONS, graph.edges)
-    assert naive_answers(term, graph) == naive_formula_answers(formula, graph)
+    for graph in some_graphs:
+        assert naive_answers(term, graph) == naive_formula_answers(formula, graph)
 
 
 @given(terms(ENTITIES, RELATIONS, 5, printable=False), st.data())

@@ -158,11 +158,12 @@ class _Lookup:
         return self.names.suggest_entities(name.text) if entity else self.names.suggest_relations(name.text)
 
     def unknown(self, name: f.Name, kind: str, suggestions: Sequence[str]) -> QueryError:
-        near = [written(suggestion) for suggestion in suggestions[:_SHOWN_CANDIDATES]]
+        near = [shown(written(suggestion)) for suggestion in suggestions[:_SHOWN_CANDIDATES]]
         hint = f"Did you mean {_alternatives(near)}?" if near else "No known name is close to it."
         return self.source.error(f"There is no {kind} {_quote(name)}.", name.start, name.end, hint)
 
     def ambiguous(self, name: f.Name, kind: str, candidates: list[str], count: int) -> QueryError:
+        candidates = [shown(candidate, 120) for candidate in candidates]
         more = f"; and {count - len(candidates)} more" if count > len(candidates) else ""
         return self.error(
             name, f"may mean {count} {kind}", f"Use the identifier of one of them: {'; '.join(candidates)}{more}."
