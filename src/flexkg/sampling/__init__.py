@@ -1,0 +1,1 @@
+"""Grounded queries with their answers: sampled, stored, and drawn from while training."""

@@ -1,0 +1,88 @@
+"""Queries of one shape with their answers, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flexkg.query.shapes import template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from flexkg.query.terms import Term
+
+    Index = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A set of entities for each query: row i is `members[offsets[i]:offsets[i + 1]]`, ascending and distinct."""
+
+    offsets: NDArray[np.int64]
+    """(queries + 1,)."""
+    members: NDArray[np.int32]
+    """(total,)."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def row(self, index: int) -> NDArray[np.int32]:
+        """The set of one query."""
+        return self.members[self.offsets[index] : self.offsets[index + 1]]
+
+    def rows(self) -> Iterator[NDArray[np.int32]]:
+        """The sets one after the other."""
+        bounds = self.offsets.tolist()
+        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+            yield self.members[start:stop]
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """(queries,): the sizes of the sets."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: Index) -> Column:
+        """Some rows, in the given order."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return Column(offsets, self.members[places])
+
+
+@dataclass(frozen=True, eq=False)
+class QuerySet:
+    """Queries of one template for one split.
+
+    Training queries carry `answers["train"]`. Validation and test queries carry `easy`, the answers in the smaller
+    graph (of which, under negation, the larger one may take some away), and `hard`, what the larger one adds.
+    """
+
+    shape: str
+    """A label: the template's familiar name, or the name it was given."""
+    key: str
+    """The template (see `flexkg.query.shapes`)."""
+    entities: NDArray[np.int32]
+    """(queries, entity slots)."""
+    relations: NDArray[np.int32]
+    """(queries, relation slots), directed ids."""
+    answers: dict[str, Column]
+    complement: bool = False
+    """True when `train` and `easy` list what is *not* an answer; a property of the template. `hard` never does."""
+    hardness: NDArray[np.uint8] | None = None
+    """For each member of `hard`, the least number of missing links that its proof needs."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What else is worth keeping about how they were made: seconds, attempts, shortfall."""
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    @cached_property
+    def template(self) -> Term:
+        """The queries' common term, with slot numbers for ids."""
+        return template_of(self.key)
