@@ -3,7 +3,7 @@
 | fence | what is done with it |
 |---|---|
 | any with `title="FILE"` | written to FILE in the page's own empty folder |
-| `console` | `$ flexkg ...` and `$ cat FILE` run, and what they print must be what is shown; `...` stands for anything |
+| `console` | `$ flexkg ...` and `$ cat FILE` run and must print what is shown, where `...` stands for anything |
 | `python` | run in order, all of a page in one namespace; with `>>>` as a doctest |
 | `flexkg` | each line is a query that `world` must understand; `# error: TEXT` behind one says how it must fail |
 | others, such as `sh` | shown only |
