@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -169,11 +170,10 @@ class Vocabulary:
         if not wanted or limit < 1:
             return []
         spellings, folded = self._spellings
-        begin = sorted(
-            (place for place, key in enumerate(folded) if key.startswith(wanted)), key=lambda i: len(folded[i])
-        )
+        starts = (place for place, key in enumerate(folded) if key.startswith(wanted))
+        begin = nsmallest(limit, starts, key=lambda place: len(folded[place]))
         same = [place for place in begin if folded[place] == wanted]
-        begin = begin[len(same) : len(same) + limit]
+        begin = begin[len(same) :]
         near = process.extract(
             wanted, folded, scorer=Indel.normalized_similarity, processor=None, limit=8 * limit, score_cutoff=0.6
         )
