@@ -185,6 +185,9 @@ def tree_formulas(draw, num_entities: int, num_relations: int) -> Formula:
     for index, name in enumerate(names[1:], start=1):
         pair = draw(st.permutations([name, draw(st.sampled_from(names[:index]))]))
         conjuncts.append(("atom", draw(relation), *pair))
+    if draw(st.integers(0, 5)) == 0:
+        # One edge too many: a cycle, or a second way to say the same.
+        conjuncts.append(("atom", draw(relation), *draw(st.permutations(names))[:2]))
     for _ in range(draw(st.integers(0, 4))):
         left = condition(draw(st.sampled_from(names)))
         right = condition(draw(st.sampled_from(names)))

@@ -102,22 +102,21 @@ class _Shaper:
     def pieces(self, conjuncts: list[f.Formula], root: int) -> list[list[int]]:
         """Group the conjuncts, by index, that share variables other than the root."""
         leader: dict[int, int] = {}
-        groups: list[list[int]] = [[] for _ in conjuncts]
-        for index, conjunct in enumerate(conjuncts):
-            home = index
-            groups[index] = [index]
-            for key in self.free(conjunct) - {root}:
-                other = leader.get(key, home)
-                if other != home:
-                    # The smaller group moves, so that a thousand conjuncts do not cost a million steps.
-                    keep, move = (other, home) if len(groups[other]) >= len(groups[home]) else (home, other)
-                    for moved in groups[move]:
-                        leader.update(dict.fromkeys(self.free(conjuncts[moved]) - {root}, keep))
-                    groups[keep] += groups[move]
-                    groups[move] = []
-                    home = keep
-                leader[key] = home
-        return [sorted(group) for group in groups if group]
+
+        def find(key: int) -> int:
+            while leader.setdefault(key, key) != key:
+                leader[key] = key = leader[leader[key]]
+            return key
+
+        inner = [sorted(self.free(conjunct) - {root}) for conjunct in conjuncts]
+        for keys in inner:
+            for key in keys[1:]:
+                leader[find(key)] = find(keys[0])
+        groups: dict[object, list[int]] = {}
+        for index, keys in enumerate(inner):
+            # Without another variable a conjunct stands alone; a tuple is no variable's key.
+            groups.setdefault(find(keys[0]) if keys else (index,), []).append(index)
+        return list(groups.values())
 
     def piece(self, conjuncts: list[f.Formula], root: int, calls: int) -> t.Term:
         """The same for conjuncts that their variables hold together."""

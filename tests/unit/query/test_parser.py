@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -324,6 +325,12 @@ class TestTree:
     def test_a_longer_cycle_points_at_the_closing_atom_on_its_line(self):
         error = refused("?x : p(?x,?y) &\n\tq(?y,?z) &\n\t r(?z,?x)")
         assert (error.line, error.column, marked(error)) == (3, 3, "r(?z,?x)")
+
+    def test_a_cycle_is_seen_in_any_order_of_its_atoms(self):
+        atoms = ["p(?x,?y)", "q(?x,?z)", "r(?y,?z)", "s(?z,?w)"]
+        for order in itertools.permutations(atoms):
+            closing = [atom for atom in order if "?w" not in atom][-1]
+            assert marked(refused(f"?x : {' & '.join(order)}")) == closing
 
     def test_a_cycle_away_from_the_target(self):
         assert marked(refused("?x : s(?y,?x) & p(?y,?z) & q(?z,?w) & r(?w,?y)")) == "r(?w,?y)"
