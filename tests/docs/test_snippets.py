@@ -101,8 +101,8 @@ def test_page(page: Path, page_folder: Path) -> None:
 def run_console(snippet: Snippet, where: str) -> None:
     """Run each command and compare what it prints; a shown `error:` goes with exit status 2."""
     assert snippet.text.startswith("$ "), f"{where}: a console block begins with a command"
-    for session in re.split(r"^\$ ", snippet.text, flags=re.MULTILINE)[1:]:
-        command, _, expected = session.replace("\\\n", " ").partition("\n")
+    for part in re.split(r"^\$ ", snippet.text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.replace("\\\n", " ").partition("\n")
         status, printed = run_command(shlex.split(command, comments=True), where)
         compare(expected, printed, f"{where}: {command}")
         assert status == (2 if re.search("^error:", expected, re.MULTILINE) else 0), f"{where}: {command}"
