@@ -163,13 +163,20 @@ class _Shaper:
         new: f.Formula | None
         if isinstance(conjunct, f.Not):
             new = negate(conjunct.operand)
-            if new is None:
+            # A negated conjunction around an edge would fail one step later, and less of it could be shown then.
+            if new is None or (
+                isinstance(conjunct.operand, f.And) and any(map(self.is_link, conjunct.operand.operands))
+            ):
                 others = [other for other in conjuncts if other is not conjunct]
                 raise negated_edge(self.source, conjunct, others, root, self.free, self.names)
         else:
             new = unfold(conjunct)
         self.count(new)
         return [*conjuncts[:index], new, *conjuncts[index + 1 :]]
+
+    def is_link(self, formula: f.Formula) -> bool:
+        """Whether the formula joins variables and no negation can be pushed into it."""
+        return isinstance(formula, f.Atom | f.Exists) and len(self.free(formula)) > 1
 
     def follow(self, edge: f.Formula, rest: list[f.Formula], root: int, calls: int) -> t.Term:
         """Step from the root along the edge to the variable that the rest describes."""

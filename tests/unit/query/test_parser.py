@@ -302,10 +302,16 @@ class TestNegatedAtoms:
             "p(A,?z) & r(?z,?y) & !q(?y,?x)",
             "p(A,?y) & !(q(?y,?z) & r(?z,?x))",
             "exists ?y. !q(?y,?x)",
+            "!(p(A,?y) & q(?y,?x)) & r(?y,?x)",
         ):
             error = refused(f"?x : {text}")
             suggestion = error.hint.removeprefix("Write ").split(", which")[0]
             assert isinstance(read(suggestion), Not), text
+
+    def test_a_negated_conjunction_is_shown_whole(self):
+        error = refused("?x : !(p(A,?y) & q(?y,?x)) & r(?y,?x)")
+        assert "Write !(exists ?y. p(A,?y) & q(?y,?x))," in str(error)
+        assert error.column == 6
 
     def test_hidden_in_another_connective(self):
         assert "tied outside of it" in str(refused("?x : exists ?y. p(A,?y) & s(?y,?x) \\ q(?y,?x)"))
