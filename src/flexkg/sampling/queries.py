@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +39,7 @@ class Column:
 
     def rows(self) -> Iterator[NDArray[np.int32]]:
         """The sets one after the other."""
-        bounds = self.offsets.tolist()
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        for start, stop in pairwise(self.offsets.tolist()):
             yield self.members[start:stop]
 
     @cached_property
