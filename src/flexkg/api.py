@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, get_args, overload
 
 from flexkg.engine.engine import Engine
 from flexkg.engine.files import members
 from flexkg.engine.witness import Prover
+from flexkg.errors import QueryError
 from flexkg.kg import catalog
 from flexkg.kg.dataset import SPLITS
 from flexkg.query import parse, statement, to_text
 from flexkg.query.betae import from_nested
-from flexkg.query.terms import Entity, Project
+from flexkg.query.terms import Entity, Project, Term
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from flexkg.engine.witness import Witness
     from flexkg.kg.dataset import Dataset
-    from flexkg.query.terms import Term
 
 _SHOWN = 20
 
@@ -52,12 +52,15 @@ class KnowledgeGraph:
         return self.dataset.info()
 
     def parse(self, query: str | Sequence[Any] | Term) -> Term:
-        """The term that a query text or a nested list of ids stands for."""
+        """The term that a query text or a nested list of ids or identifiers stands for."""
         if isinstance(query, str):
             return parse(query, self.dataset.names)
         if isinstance(query, (list, tuple)):
-            return from_nested(query, entity=_number, relation=_number)
-        return query  # type: ignore[return-value]
+            leaves = self.dataset.leaves
+            return from_nested(query, entity=leaves.entity, relation=leaves.relation)
+        if not isinstance(query, get_args(Term)):
+            raise QueryError(f"A query cannot be {query!r}.", hint="Give query text, a nested list or a term.")
+        return cast("Term", query)
 
     def text(self, term: Term) -> str:
         """A term in canonical query text."""
@@ -219,11 +222,5 @@ class Explanation:
         lines += [
             f"  {fact['text']}" + ("" if fact["split"] == "train" else f"  [{fact['split']}]") for fact in self.facts
         ]
-        lines += [f"  no fact: {text}" for text in self.absent]
+        lines += [f"  not known: {text}" for text in self.absent]
         return "\n".join(lines)
-
-
-def _number(leaf: int | str) -> int:
-    if isinstance(leaf, str):
-        raise TypeError("a nested list with identifiers belongs in a file of queries; here give ids or text")
-    return leaf

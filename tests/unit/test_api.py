@@ -39,6 +39,24 @@ def test_terms_and_nested_lists_are_queries_too(world):
     assert world.text(term) == text
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ([999_999, [0]], "no entity 999999"),
+        ([0, [999]], "no relation 999"),
+        (["country:XX", ["+borders"]], "'country:XX'"),
+        (5, "cannot be 5"),
+    ],
+)
+def test_nonsense_is_an_error_that_says_so(world, query, message):
+    with pytest.raises(flexkg.FlexError, match=message):
+        world.answer(query)
+
+
+def test_nested_lists_may_hold_identifiers(world):
+    assert world.answer(["country:PT", ["+borders"]]).names() == ["Spain"]
+
+
 def test_results_print_well(world):
     answers = world.answer("?x : borders(Portugal, ?x)")
     assert repr(answers) == "1 answer to ?x : borders(Portugal, ?x)\n  Spain  [country:ES]"

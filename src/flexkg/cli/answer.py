@@ -50,6 +50,8 @@ def answer_command(
         )
     if queries is not None and out is None:
         raise FlexError("--queries needs --out.", hint="Say where the answers go, such as --out answers.jsonl.")
+    if queries is not None and explain:
+        raise FlexError("--explain goes with one QUERY.", hint="A file of queries gets its answers only.")
     if query is not None and out is not None:
         raise FlexError("--out goes with --queries.", hint="The answers to one query are printed; leave --out away.")
     from flexkg.api import load
@@ -92,7 +94,11 @@ def _answer_file(kg: KnowledgeGraph, queries: Path, out: Path, graph: str, limit
     rate = count / max(seconds, 1e-9)
     result = {"queries": count, "seconds": seconds, "queries_per_second": rate, "out": str(out)}
     emit(
-        result, as_json, lambda: typer.echo(f"{count:,} queries answered in {seconds:.2f} s ({rate:,.0f}/s) into {out}")
+        result,
+        as_json,
+        lambda: typer.echo(
+            f"{count:,} {'query' if count == 1 else 'queries'} answered in {seconds:.2f} s ({rate:,.0f}/s) into {out}"
+        ),
     )
 
 
@@ -103,7 +109,7 @@ def _render(answers: Answers, shown: list[dict[str, str]], explanations: list[Ex
     from rich.tree import Tree
 
     console = Console()
-    console.print(answers.query, markup=False, highlight=False, style="bold")
+    console.print(answers.query, markup=False, highlight=False, style="bold", soft_wrap=True)
     if answers.count == 0:
         console.print("No answers among the known facts.")
     elif explanations:

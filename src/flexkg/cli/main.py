@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -46,6 +47,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; exit 0, 1 (our fault), 2 (the user's mistake, one `error:` line) or 130 (Ctrl-C)."""
+    # A polite end, as from a job scheduler: unwind, so that half-written files are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(run(sys.argv[1:]))
 
 

@@ -51,8 +51,12 @@ def answer_file(
     Answers are ids where the query has ids, identifiers where it has identifiers or is text. Both files may be
     `.gz`. Returns the number of queries; on any error nothing is written.
     """
+    if out.exists() and out.samefile(queries):
+        raise DataError(f"The answers would overwrite the queries in {queries}.", hint="Choose another --out.")
     count = 0
-    with os_errors(queries, "read"), atomic_file(out) as partial, _open(queries, "rt") as source:
+    with os_errors(queries, "read"):
+        source = _open(queries, "rt")
+    with source, atomic_file(out) as partial:
         lines = _numbered(source, queries)
         with _open(partial, "wt", zipped=out.suffix == ".gz") as target:
             while block := list(islice(lines, _LINES_AT_ONCE)):
@@ -99,13 +103,9 @@ def _read(dataset: Dataset, line: str, path: Path, number: int) -> _Query:
             return _Query(key_of(term), list(entity_ids), list(relation_ids), True)
         key, entities, relations = read_grounding(query)
         by_name = any(isinstance(leaf, str) for leaf in (*entities, *relations))
-        if by_name:
-            return _Query(
-                key, [_entity(dataset, e) for e in entities], [_relation(dataset, r) for r in relations], True
-            )
-        _check(entities, len(dataset.entities), "entity")
-        _check(relations, 2 * len(dataset.relations), "relation")
-        return _Query(key, entities, relations, False)  # type: ignore[arg-type]
+        leaves = dataset.leaves
+        ids = list(map(leaves.entity, entities)), list(map(leaves.relation, relations))
+        return _Query(key, *ids, by_name)
     except FlexError as error:
         raise DataError(f"{path} line {number}: {error}") from None
     except KeyError:
@@ -114,26 +114,6 @@ def _read(dataset: Dataset, line: str, path: Path, number: int) -> _Query:
         raise DataError(f"{path} line {number} is nested too deeply.") from None
     except ValueError as error:
         raise DataError(f"{path} line {number} is not valid JSON: {error}.") from None
-
-
-def _check(ids: Sequence[Any], limit: int, kind: str) -> None:
-    for id in ids:
-        if id >= limit:
-            raise DataError(f"There is no {kind} {id}.", hint=f"The ids of this graph are 0 to {limit - 1:,}.")
-
-
-def _entity(dataset: Dataset, identifier: Any) -> int:
-    id = dataset.entities.get(identifier)
-    if id is None:
-        raise DataError(f"There is no entity with the identifier {identifier!r}.")
-    return id
-
-
-def _relation(dataset: Dataset, signed: Any) -> int:
-    id = dataset.relations.get(signed[1:])
-    if id is None:
-        raise DataError(f"There is no relation with the identifier {signed[1:]!r}.")
-    return 2 * id + int(signed[0] == "-")
 
 
 def _answer(dataset: Dataset, engine: Engine, queries: list[_Query], limit: int | None) -> list[str]:

@@ -274,6 +274,15 @@ def _find_pairs(entities, relations, index, starts, lengths):
             lengths[row] = index.pair_offsets[pair + 1] - index.pair_offsets[pair]
 
 
+@njit(nogil=True, cache=True)
+def _copy_rows(starts, lengths, members, offsets, out):
+    """Write each row to its place."""
+    for row in range(len(starts)):
+        source, target = starts[row], offsets[row]
+        for i in range(lengths[row]):
+            out[target + i] = members[source + i]
+
+
 _local = threading.local()
 
 
@@ -347,3 +356,12 @@ def combine(operations: Tensor, left: Ragged, right: Ragged) -> Ragged:
         return _combine_rows(first, last, *rows, out, counts)
 
     return Ragged(*_in_threads(work, int(work.max(initial=1)), kernel))
+
+
+def pack(sets: Ragged) -> Ragged:
+    """The same sets, their members side by side and nothing else held."""
+    offsets = offsets_of(sets.lengths)
+    out = np.empty(int(offsets[-1]), np.int32)
+    starts, lengths, members = (array.contiguous().numpy() for array in sets)
+    _copy_rows(starts, lengths, members, offsets.numpy(), out)
+    return Ragged(offsets[:-1], sets.lengths, torch.from_numpy(out))

@@ -89,6 +89,14 @@ class SetAlgebra:
             ragged.concat([state.listed for state in states]), torch.cat([state.complement for state in states])
         )
 
+    def packed(self, listed: Ragged) -> Ragged:
+        """The same rows, holding nothing but their own members."""
+        if self._use_kernels(listed.num_rows):
+            from flexkg.engine import kernels
+
+            return kernels.pack(listed)
+        return ragged.packed(listed)
+
     def entity(self, ids: Tensor) -> Sets:
         """Singletons."""
         places = torch.arange(len(ids), device=self.device)

@@ -21,7 +21,7 @@ from flexkg.kg.storage import (
     write_array,
     write_json,
 )
-from flexkg.kg.vocabulary import DatasetNames, Vocabulary, Words
+from flexkg.kg.vocabulary import DatasetNames, Leaves, Vocabulary, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -95,6 +95,11 @@ class Dataset:
     def names(self) -> DatasetNames:
         """Name look-up for the parser and the printer."""
         return DatasetNames(self.entities, self.relations)
+
+    @property
+    def leaves(self) -> Leaves:
+        """Reads the ids and identifiers of nested-list queries."""
+        return Leaves(self.entities, self.relations)
 
     def split_of(self, triples: ArrayLike) -> NDArray[np.int8]:
         """The split of each forward triple (m, 3), as a position in `SPLITS`; -1 for one that is in none."""

@@ -119,7 +119,7 @@ def check_replaceable(path: Path | str, *, overwrite: bool, replaceable: Callabl
     if not overwrite:
         raise DataError(
             f"The folder {path} exists already.",
-            hint="Choose a new folder, or replace it with --force (overwrite=True).",
+            hint="Choose a new folder, or replace it with --force.",
         )
 
 

@@ -259,6 +259,37 @@ class Vocabulary:
             yield f"{prefix}:{near}"
 
 
+class Leaves:
+    """Turns a leaf of a nested-list query, an id or an identifier, into an id of this graph."""
+
+    def __init__(self, entities: Vocabulary, relations: Vocabulary) -> None:
+        self._entities, self._relations = entities, relations
+
+    def entity(self, leaf: int | str) -> int:
+        """An entity's id, or its identifier."""
+        if isinstance(leaf, int):
+            return _in_range(leaf, len(self._entities), "entity")
+        id = self._entities.get(leaf)
+        if id is None:
+            raise DataError(f"There is no entity with the identifier {leaf!r}.")
+        return id
+
+    def relation(self, leaf: int | str) -> int:
+        """A directed relation: its id, or `+identifier` forwards and `-identifier` backwards."""
+        if isinstance(leaf, int):
+            return _in_range(leaf, 2 * len(self._relations), "relation")
+        id = self._relations.get(leaf[1:])
+        if id is None:
+            raise DataError(f"There is no relation with the identifier {leaf[1:]!r}.")
+        return 2 * id + int(leaf[0] == "-")
+
+
+def _in_range(id: int, limit: int, kind: str) -> int:
+    if not 0 <= id < limit:
+        raise DataError(f"There is no {kind} {id}.", hint=f"The ids of this graph are 0 to {limit - 1:,}.")
+    return id
+
+
 class DatasetNames:
     """The two vocabularies of a dataset as the parser and the printer want them (`flexkg.query.names.Names`)."""
 

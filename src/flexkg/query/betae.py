@@ -88,7 +88,7 @@ def to_nested(
 def _walk(query: object, codes: list[str], entities: list[object], relations: list[object], level: int) -> int:
     """Append what the query is made of, operands first, and return the depth of its term."""
     if type(query) not in _LISTS:
-        raise QueryError(f"A query cannot be {_describe(query)}.", hint=_FORM)
+        raise QueryError(f"A query cannot be {_describe(query).rstrip(',')}.", hint=_FORM)
     if level > MAX_DEPTH:
         _too_deep()
     items = cast("list[object]", query)

@@ -169,7 +169,7 @@ def _accept(
             _Found(
                 entities[rows][picked.to(entities.device)],
                 relations[rows][picked.to(relations.device)],
-                {name: ragged.packed(ragged.take(sets.listed, picked)) for name, sets in answers.items()},
+                {name: pair.larger.algebra.packed(ragged.take(sets.listed, picked)) for name, sets in answers.items()},
                 bool(next(iter(answers.values())).complement.any()),
             )
         )

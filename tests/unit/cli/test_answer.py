@@ -138,6 +138,8 @@ def test_the_caret_points_at_the_word(flexkg):
         (["answer", "world", SWISS, "--graph", "all"], "graph"),
         (["answer", "world", SWISS, "--limit", "-1"], "limit"),
         (["answer", "world", "--queries", "/nowhere/q.jsonl", "--out", "a.jsonl"], "/nowhere/q.jsonl"),
+        (["answer", "world", "--queries", "/nowhere/q.jsonl", "--out", "a.jsonl"], "Cannot read /nowhere/q.jsonl"),
+        (["answer", "world", "--queries", "q.jsonl", "--out", "a.jsonl", "--explain"], "--explain"),
         (["anwser"], "anwser"),
         (["answer", "world", SWISS, "--jsn"], "--jsn"),
     ],
@@ -226,6 +228,14 @@ class TestFiles:
         assert target.read_text() == "precious"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "q.jsonl"]
 
+    def test_the_queries_are_not_overwritten(self, flexkg, tmp_path):
+        source = tmp_path / "q.jsonl"
+        source.write_text('{"q": ["country:FR", ["+borders"]]}\n')
+        status, _, err = flexkg("answer", "world", "--queries", source, "--out", source)
+        assert status == 2
+        assert "overwrite" in err
+        assert source.read_text().startswith('{"q"')
+
     @pytest.mark.parametrize(("content", "message"), [(b"", "no queries"), (b'{"q": "\xff"}\n', "line 1")])
     def test_empty_and_badly_encoded_files(self, flexkg, tmp_path, content, message):
         source = tmp_path / "q.jsonl"
@@ -236,16 +246,17 @@ class TestFiles:
         assert not (tmp_path / "a.jsonl").exists()
 
 
-def test_interrupting_exits_130_and_leaves_nothing(tmp_path):
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupting_leaves_nothing(tmp_path, how, status):
     source, target = tmp_path / "q.jsonl", tmp_path / "a.jsonl"
     source.write_text('{"q": ["country:FR", ["+borders", -2]]}\n' * 200_000)
     command = [sys.executable, "-m", "flexkg", "answer", "world", "--queries", str(source), "--out", str(target)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
     while process.poll() is None and len(list(tmp_path.iterdir())) < 2:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == status
     assert b"Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
