@@ -7,10 +7,12 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, cast, get_args, overload
 
+import torch
+
 from flexkg.engine.engine import Engine
 from flexkg.engine.files import members
 from flexkg.engine.witness import Prover
-from flexkg.errors import QueryError
+from flexkg.errors import FlexError, QueryError
 from flexkg.kg import catalog
 from flexkg.kg.dataset import SPLITS
 from flexkg.query import parse, statement, to_text
@@ -30,6 +32,13 @@ _SHOWN = 20
 def load(data: str | Path) -> KnowledgeGraph:
     """Open an embedded dataset (`world`), a fetched one (`fb15k-237`, ...) or a prepared folder."""
     return KnowledgeGraph(catalog.resolve(data))
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device that `auto`, `cpu` or `cuda` stands for."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise FlexError("There is no CUDA device here.", hint="Use --device cpu, or install a torch built for CUDA.")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 class KnowledgeGraph:

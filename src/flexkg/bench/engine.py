@@ -57,7 +57,7 @@ def run(
     }
     figures |= _means(figures["shapes"])
     if growth:
-        figures["growth"] = [_in_own_process(edges, report) for edges in GROWTH]
+        figures["growth"] = [run_alone("flexkg.bench.engine", edges, report) for edges in GROWTH]
     return figures
 
 
@@ -154,7 +154,7 @@ def synthetic(edges: int, seed: int = 0) -> Dataset:
 def grow(edges: int) -> dict[str, Any]:
     """Time and peak memory of one synthetic graph; run in a process of its own, so that the peak is its own."""
     dataset = synthetic(edges)
-    before = _peak_mb()
+    before = peak_mb()
     begin = time.perf_counter()
     graph = dataset.graph("train")
     built = time.perf_counter() - begin
@@ -175,7 +175,7 @@ def grow(edges: int) -> dict[str, Any]:
         "index_seconds": built,
         "first_batch_seconds": warm,
         "index_mb": graph.nbytes() / 2**20,
-        "peak_mb": _peak_mb(),
+        "peak_mb": peak_mb(),
         "peak_before_index_mb": before,
         "queries_per_second": rates,
         "answers_per_query": answers,
@@ -195,13 +195,18 @@ def _plain_growth(dataset: Dataset) -> dict[str, float] | None:
     return rates
 
 
-def _in_own_process(edges: int, report: Callable[[str], None]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "flexkg.bench.engine", str(edges)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+def run_alone(module: str, edges: int, report: Callable[[str], None]) -> dict[str, Any]:
+    """Measure one synthetic graph in a process of its own, so that its peak memory is its own."""
+    done = subprocess.run([sys.executable, "-m", module, str(edges)], check=True, capture_output=True, text=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     rates = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in figures["queries_per_second"].items())
-    report(f"{edges:,} edges: index {figures['index_seconds']:.2f} s, peak {figures['peak_mb']:,.0f} MB, {rates}")
+    report(f"{edges:,} edges: peak {figures['peak_mb']:,.0f} MB, {rates}")
     return figures
+
+
+def print_alone(measure: Callable[[int], dict[str, Any]]) -> None:
+    """The other side of `run_alone`."""
+    print(json.dumps({**measure(int(sys.argv[1])), "wholepeak_mb": peak_mb()}))
 
 
 def _file_rate(dataset: Dataset, count: int, report: Callable[[str], None]) -> dict[str, Any]:
@@ -278,7 +283,8 @@ def _below(random: np.random.Generator, limits: NDArray[np.integer]) -> NDArray[
     return (random.random(len(limits)) * limits).astype(np.int64)
 
 
-def _peak_mb() -> float:
+def peak_mb() -> float:
+    """The most memory that this process has held, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -289,4 +295,4 @@ def _has_numba() -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(grow(int(sys.argv[1]))))
+    print_alone(grow)

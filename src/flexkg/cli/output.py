@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -17,6 +17,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _SHOW_AFTER = 2.0
 
 
+class Report(Protocol):
+    """Takes how much is done, and what is being done if that changes."""
+
+    def __call__(self, done: int, now: str = ...) -> None:
+        """Show it."""
+
+
 def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[], object]) -> None:
     """Print the result as JSON, or call `render` to print it for people."""
     if as_json:
@@ -26,7 +33,7 @@ def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[], object])
 
 
 @contextmanager
-def progress(what: str, unit: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(what: str, unit: str, total: int | None = None) -> Iterator[Report]:
     """Give a function that takes how much is done; after two seconds a bar with rate and time left appears."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -44,7 +51,7 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Callabl
     begin = time.monotonic()
     started = False
 
-    def report(done: int) -> None:
+    def report(done: int, now: str = what) -> None:
         nonlocal started
         passed = time.monotonic() - begin
         if passed < _SHOW_AFTER or not console.is_terminal:
@@ -52,7 +59,7 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Callabl
         if not started:
             bar.start()
             started = True
-        bar.update(task, completed=done, rate=f"{done:,} {unit}, {done / passed:,.0f}/s")
+        bar.update(task, description=now, completed=done, rate=f"{done:,} {unit}, {done / passed:,.0f}/s")
 
     try:
         yield report

@@ -1,0 +1,219 @@
+"""Make a whole workload: published queries where they exist, all one-hop queries, the rest sampled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from flexkg.errors import DataError, FlexError
+from flexkg.kg.dataset import SPLITS
+from flexkg.query.shapes import SHAPES, template_of
+from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_queries
+from flexkg.sampling.hardness import missing_links
+from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES, count_for
+from flexkg.sampling.queries import QuerySet
+from flexkg.sampling.sampler import fingerprint
+from flexkg.sampling.workload import check_target, data_of, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from flexkg.kg.dataset import Dataset
+    from flexkg.query.terms import Term
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to make; what is None follows the protocol."""
+
+    splits: tuple[str, ...] = SPLITS
+    shapes: tuple[str, ...] | None = None
+    train_shapes: tuple[str, ...] | None = None
+    count: int | None = None
+    cap: int | None = None
+    seed: int = 0
+    templates: Mapping[str, Term] | None = None
+    queries: Path | None = None
+    """Published queries, FOLDER/<split>/<shape>.jsonl.gz, used before any are sampled."""
+
+    def template(self, shape: str) -> Term:
+        """The template of a shape's name."""
+        known = SHAPES | dict(self.templates or {})
+        if shape not in known:
+            raise FlexError(
+                f"There is no shape {shape!r}.", hint=f"Choose among {', '.join(known)}, or give --templates FILE."
+            )
+        return known[shape]
+
+    def shapes_of(self, split: str) -> tuple[str, ...]:
+        """The shapes of a split: ip, pi, 2u and up are trained only when asked for by name."""
+        extra = tuple(self.templates or ())
+        if split != "train":
+            return (*SHAPES, *extra) if self.shapes is None else self.shapes
+        if self.train_shapes is not None:
+            return self.train_shapes
+        if self.shapes is None:
+            return (*TRAIN_SHAPES, *extra)
+        only = self.splits == ("train",)
+        return tuple(shape for shape in self.shapes if only or shape in TRAIN_SHAPES or shape in extra)
+
+
+def make_workload(
+    dataset: Dataset,
+    out: Path,
+    order: Order,
+    *,
+    device: torch.device | str = "cpu",
+    overwrite: bool = False,
+    progress: Callable[[str, int], None] = lambda _what, _done: None,
+) -> dict[str, Any]:
+    """Write the workload folder and return, for each shape and split, how many queries and how fast."""
+    if unknown := set(order.splits) - set(SPLITS):
+        raise FlexError(f"There is no split {sorted(unknown)[0]!r}.", hint=f"Choose among {', '.join(SPLITS)}.")
+    for split in order.splits:
+        for shape in order.shapes_of(split):
+            order.template(shape)
+    check_target(out, overwrite=overwrite)
+    begin = time.perf_counter()
+    shapes: dict[str, dict[str, Any]] = {}
+    settings = {
+        "protocol": "betae",
+        "seed": order.seed,
+        "cap": _cap(dataset, order),
+        "count": order.count,
+        "queries": None if order.queries is None else order.queries.name,
+        "device": torch.device(device).type,
+    }
+    with writing(out, data=data_of(dataset), settings=settings, overwrite=overwrite) as writer:
+        for split, queries, source in _query_sets(dataset, order, device, progress):
+            writer.add(split, queries)
+            seconds = queries.extra["seconds"]
+            shapes.setdefault(queries.shape, {})[split] = {
+                "queries": len(queries),
+                "source": source,
+                "queries_per_second": len(queries) / seconds if seconds else None,
+                **queries.extra,
+            }
+    return {"path": str(out), "shapes": shapes, "seconds": time.perf_counter() - begin}
+
+
+def _query_sets(
+    dataset: Dataset, order: Order, device: torch.device | str, progress: Callable[[str, int], None]
+) -> Iterator[tuple[str, QuerySet, str]]:
+    """Valid and test first: what training must not see is known then."""
+    protocol = PUBLISHED.get(dataset.name, DEFAULT)
+    marks: dict[str, list[Tensor]] = {}
+    pairs = len(dataset.graph("train").pair_entities)
+    for split in sorted(order.splits, key=lambda name: name == "train"):
+        if len(dataset.triples[split]) == 0:
+            if order.splits == SPLITS and split != "train":
+                continue
+            raise DataError(f"{dataset.name} has no {split} facts to ask about.", hint="Import it with --split.")
+        pair = _pair(dataset, split, device)
+        for shape in order.shapes_of(split):
+            report = _reporter(progress, f"{split} {shape}")
+            template = order.template(shape)
+            if order.queries is not None and _has_queries(order.queries, split, shape):
+                queries, source = _published(pair, order, split, shape, template), "published"
+            elif shape == "1p":
+                queries, source = _some(enumerate_pairs(pair, cap=_cap(dataset, order)), order), "enumerated"
+            else:
+                # What is trained beyond the benchmarks' own training shapes keeps clear of the evaluated queries.
+                avoid = marks.get(shape, []) if split == "train" and shape not in TRAIN_SHAPES else []
+                queries = sample_queries(
+                    pair,
+                    shape,
+                    template,
+                    order.count or count_for(protocol, split, template, pairs),
+                    cap=_cap(dataset, order),
+                    seed=order.seed,
+                    split=split,
+                    avoid=torch.cat(avoid) if avoid else None,
+                    progress=report,
+                )
+                source = "sampled"
+            if split != "train":
+                queries = _with_hardness(pair, queries)
+                marks.setdefault(shape, []).append(_marks(queries))
+            report(len(queries))
+            yield split, queries, source
+
+
+def _pair(dataset: Dataset, split: str, device: torch.device | str) -> Pair:
+    smaller = None if split == "train" else dataset.graph(SPLITS[SPLITS.index(split) - 1])
+    return Pair.of(dataset.graph(split), smaller, device)
+
+
+def _cap(dataset: Dataset, order: Order) -> int:
+    return PUBLISHED.get(dataset.name, DEFAULT).cap if order.cap is None else order.cap
+
+
+def _published(pair: Pair, order: Order, split: str, shape: str, template: Term) -> QuerySet:
+    """Published queries with answers of our own, which must be the published answers where these are given."""
+    from flexkg.sampling.jsonl import read_queries
+
+    assert order.queries is not None
+    key, entities, relations, easy, hard = read_queries(order.queries, split, shape)
+    if template_of(key) != template:
+        raise DataError(f"The queries in {order.queries}/{split}/{shape} are not of the shape {shape}.")
+    ids = [torch.from_numpy(np.asarray(kind, dtype=np.int64)) for kind in (entities, relations)]
+    queries = answer_queries(pair, shape, template, *ids)
+    for name, column in (("easy", easy), ("hard", hard)):
+        ours = queries.answers.get(name)
+        if column is None or ours is None:
+            continue
+        same = np.array_equal(column.offsets, ours.offsets) and np.array_equal(column.members, ours.members)
+        if not same:
+            raise DataError(
+                f"The {name} answers in {order.queries}/{split}/{shape} are not those of this graph.",
+                hint="The queries belong to another dataset, or to another version of it.",
+            )
+    return queries
+
+
+def _has_queries(folder: Path, split: str, shape: str) -> bool:
+    return any((folder / split / f"{shape}{suffix}").is_file() for suffix in (".jsonl.gz", ".jsonl"))
+
+
+def _some(queries: QuerySet, order: Order) -> QuerySet:
+    """All queries, or a random `count` of them."""
+    if order.count is None or order.count >= len(queries):
+        return queries
+    rows = np.sort(np.random.default_rng(order.seed).choice(len(queries), order.count, replace=False))
+    answers = {name: column.take(rows) for name, column in queries.answers.items()}
+    return _changed(queries, entities=queries.entities[rows], relations=queries.relations[rows], answers=answers)
+
+
+def _with_hardness(pair: Pair, queries: QuerySet) -> QuerySet:
+    begin = time.perf_counter()
+    links = missing_links(pair, queries)
+    queries.extra["hardness_seconds"] = time.perf_counter() - begin
+    return _changed(queries, hardness=links)
+
+
+def _changed(queries: QuerySet, **changes: Any) -> QuerySet:
+    fields = ("shape", "key", "entities", "relations", "answers", "complement", "hardness", "extra")
+    return QuerySet(**{name: changes.get(name, getattr(queries, name)) for name in fields})
+
+
+def _marks(queries: QuerySet) -> Tensor:
+    ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (queries.entities, queries.relations))
+    return fingerprint(queries.template, *ids)[0]
+
+
+def _reporter(progress: Callable[[str, int], None], what: str) -> Callable[[int], None]:
+    return lambda done: progress(what, done)
+
+
+def split_words(words: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Words from options that may be repeated or hold several, with commas or blanks between them."""
+    if not words:
+        return None
+    return tuple(dict.fromkeys(part for word in words for part in word.replace(",", " ").split()))
