@@ -76,3 +76,25 @@ class QueryError(FlexError):
         if self.line is not None:
             message = f"{message.removesuffix('.')} (line {self.line}, column {self.column})."
         return f"{message} {self.hint}" if self.hint else message
+
+
+class ConfigError(FlexError):
+    """A setting or a recipe cannot be used."""
+
+    kind = "config"
+
+
+class UnsupportedOperator(FlexError):  # noqa: N818  (it names what is not supported)
+    """A model was asked for an operator that it does not have."""
+
+    kind = "unsupported"
+
+    def __init__(self, model: str, what: str, *, where: str | None = None, instead: tuple[str, ...] = ()) -> None:
+        place = f" ({where})" if where else ""
+        *first, last = instead or ("",)
+        advice = f"; try {', '.join(first)}{' or ' if first else ''}{last}" if last else ""
+        super().__init__(f"{model} cannot express {what}{place}{advice}.")
+        self.model = model
+        self.what = what
+        self.where = where
+        self.instead = instead

@@ -41,8 +41,13 @@ def compile_groups(groups: Sequence[tuple[Term, int]]) -> Plan:
 
     A template is a term whose ids are slot numbers (see `flexkg.query.shapes.split`).
     """
+    return compile_parts([(group, template, count) for group, (template, count) in enumerate(groups)])
+
+
+def compile_parts(parts: Sequence[tuple[int, Term, int]]) -> Plan:
+    """Plan for (group, template, count) triples, of which several may read the ids of one group."""
     blocks: list[_Block] = []
-    roots = [_template_blocks(template, group, count, blocks) for group, (template, count) in enumerate(groups)]
+    roots = [_template_blocks(template, group, count, blocks) for group, template, count in parts]
     return _schedule(blocks, roots)
 
 

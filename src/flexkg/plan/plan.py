@@ -5,7 +5,7 @@ The topology of a batch with a fixed mix of shapes is compiled once; from batch 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,6 +24,10 @@ class Segment:
 
     source: int
     rows: slice | Tensor
+
+    def to(self, device: torch.device | str) -> Segment:
+        """The same with its index on another device."""
+        return self if isinstance(self.rows, slice) else Segment(self.source, self.rows.to(device))
 
 
 Operand = tuple[Segment, ...]
@@ -49,6 +53,15 @@ class Plan:
     last_use: tuple[int, ...]
     """For each step, the last step that reads it (the number of steps for what the output reads)."""
 
+    def to(self, device: torch.device | str) -> Plan:
+        """The same with its index tensors on another device, where a captured step can read them."""
+
+        def moved(operand: Operand) -> Operand:
+            return tuple(segment.to(device) for segment in operand)
+
+        steps = tuple(replace(step, operands=tuple(map(moved, step.operands))) for step in self.steps)
+        return replace(self, steps=steps, output=moved(self.output))
+
     def ground(self, groups: Sequence[tuple[Tensor, Tensor]], device: torch.device | str = "cpu") -> Grounding:
         """Arrange the ids of each group, entities (n, slots) and relations (n, slots), in the order of the steps."""
         ids: list[Tensor | None] = []
@@ -66,3 +79,14 @@ class Grounding:
     """For each step the ids that it needs: entities for `entity`, relations for `project`, otherwise None."""
 
     ids: tuple[Tensor | None, ...]
+
+    def to(self, device: torch.device | str) -> Grounding:
+        """The same ids on another device."""
+        return Grounding(tuple(None if ids is None else ids.to(device) for ids in self.ids))
+
+    def copy_(self, other: Grounding) -> Grounding:
+        """Overwrite the ids in place: a captured step reads the next batch from where it read the last."""
+        for mine, new in zip(self.ids, other.ids, strict=True):
+            if mine is not None and new is not None:
+                mine.copy_(new)
+        return self
