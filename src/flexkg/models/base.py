@@ -1,0 +1,222 @@
+"""What every model is: an interpretation of the query algebra whose states are rows of one tensor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import nn
+
+from flexkg.errors import ConfigError, UnsupportedOperator
+from flexkg.models.scoring import MEMORY_BUDGET, combine, gathered, pairwise, top_k
+from flexkg.plan.algebra import Operator
+from flexkg.plan.prepare import Union
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Int
+    from torch import Tensor
+
+    from flexkg.models.reference import DistanceSpec
+
+    State = Float[Tensor, "rows state"]
+    States = Sequence[State] | Float[Tensor, "rows arity state"]
+
+DISJUNCTIONS = ("max", "probability-or")
+
+
+class TensorStates:
+    """Rows of one tensor as states: what the executor needs beside the operators."""
+
+    def take(self, state: State, rows: slice | Int[Tensor, " taken"]) -> Float[Tensor, "taken state"]:
+        """Some rows."""
+        return state[rows] if isinstance(rows, slice) else state.index_select(0, rows)
+
+    def concat(self, states: Sequence[State]) -> State:
+        """All rows."""
+        return torch.cat(list(states))
+
+    @staticmethod
+    def stacked(states: States) -> Float[Tensor, "rows arity state"]:
+        """Operands side by side, whether they came as a sequence or stacked already."""
+        return states if isinstance(states, torch.Tensor) else torch.stack(list(states), dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What states ask of candidates, in the terms of the model's kind of distance."""
+
+    query: tuple[Float[Tensor, "rows width"], ...]
+    constant: Float[Tensor, " rows"] | None = None
+    """Added to the distance of every candidate."""
+
+
+class QueryModel(TensorStates, nn.Module, ABC):
+    """Interprets the query algebra: row i of a state describes one answer set.
+
+    A model supplies `entity`, `project`, `intersect`, whichever other operators it has, and its distance: the kind
+    (`distance_spec`), what a state asks for (`target`) and candidates' rows (`candidates`).
+    """
+
+    name: ClassVar[str]
+    available: ClassVar[frozenset[Operator]] = frozenset({Operator.ENTITY, Operator.PROJECT, Operator.INTERSECT})
+    """The operators that models of this class can have."""
+    modulus: Tensor | float
+    """What a unit of distance costs: 1, or trained."""
+
+    def __init__(
+        self,
+        num_entities: int,
+        num_relations: int,
+        *,
+        dim: int,
+        margin: float,
+        union: str = "dnf",
+        disjunction: str = "max",
+    ) -> None:
+        """`num_relations` counts both directions; `margin` is the score of a candidate at distance 0."""
+        super().__init__()
+        self.num_entities = num_entities
+        self.num_relations = num_relations
+        self.dim = dim
+        self.margin = margin
+        self.range = (margin + 2) / dim
+        self.modulus = 1.0
+        self.union = Union(union)
+        self.disjunction = disjunction
+        if disjunction not in DISJUNCTIONS:
+            raise ConfigError(f"Unknown disjunction {disjunction!r}.", hint=f"Use one of {', '.join(DISJUNCTIONS)}.")
+        needed = {Union.NATIVE: Operator.UNITE, Union.DEMORGAN: Operator.NEGATE}.get(self.union)
+        if needed is not None and needed not in self.available:
+            kinds = "dnf" if Operator.NEGATE not in self.available else "dnf or demorgan"
+            raise ConfigError(f"{self.name} has no {needed} operator, which union {self.union} needs; use {kinds}.")
+
+    @property
+    def operators(self) -> frozenset[Operator]:
+        """The operators that this model has."""
+        return self.available
+
+    # The algebra.
+
+    @abstractmethod
+    def entity(self, ids: Int[Tensor, " rows"]) -> State:
+        """One row for each id."""
+
+    def any(self, count: int) -> State:  # noqa: ARG002
+        """Every entity."""
+        raise self._lacks("a variable that nothing anchors")
+
+    @abstractmethod
+    def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
+        """One step along each row's own relation."""
+
+    @abstractmethod
+    def intersect(self, states: States) -> State:
+        """Row by row, inside every state."""
+
+    def negate(self, state: State) -> State:  # noqa: ARG002
+        """Everything outside."""
+        raise self._lacks("negation")
+
+    def unite(self, states: States) -> State:  # noqa: ARG002
+        """Row by row, inside at least one state."""
+        raise self._lacks("union")
+
+    def minus(self, left: State, right: State) -> State:  # noqa: ARG002
+        """Row by row, inside left and outside right."""
+        raise self._lacks("difference")
+
+    def xor(self, left: State, right: State) -> State:  # noqa: ARG002
+        """Row by row, inside exactly one."""
+        raise self._lacks("exclusive or")
+
+    def implies(self, left: State, right: State) -> State:  # noqa: ARG002
+        """Row by row, outside left or inside right."""
+        raise self._lacks("implication")
+
+    def iff(self, left: State, right: State) -> State:  # noqa: ARG002
+        """Row by row, inside both or neither."""
+        raise self._lacks("equivalence")
+
+    def _lacks(self, what: str) -> UnsupportedOperator:
+        return UnsupportedOperator(self.name, what)
+
+    # Scores.
+
+    @property
+    @abstractmethod
+    def distance_spec(self) -> DistanceSpec:
+        """The kind of the model's distance."""
+
+    @abstractmethod
+    def target(self, state: State) -> Target:
+        """What states ask of candidates."""
+
+    @abstractmethod
+    def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
+        """Entities as the distance sees them: by id, or a run of ids."""
+
+    def distance(
+        self, state: State, candidates: Int[Tensor, "rows c"] | Int[Tensor, " c"] | slice | None = None
+    ) -> Float[Tensor, "rows c"]:
+        """Distance of each row to its own candidates, to shared ones, to a run of entities, or to all of them."""
+        target = self.target(state)
+        if isinstance(candidates, torch.Tensor) and candidates.ndim == 2:
+            distance = gathered(self.distance_spec, target.query, self._gather(candidates))
+        else:
+            table = self.candidates(slice(None) if candidates is None else candidates)
+            distance = pairwise(self.distance_spec, target.query, table)
+        return distance if target.constant is None else distance + target.constant[:, None]
+
+    def _gather(self, ids: Int[Tensor, "rows c"]) -> Float[Tensor, "rows c width"]:
+        # Where there are more candidates than entities, squashing the table once is less work than row by row.
+        if ids.numel() < self.num_entities:
+            return self.candidates(ids)
+        return nn.functional.embedding(ids, self.candidates(slice(None)))
+
+    def score(
+        self,
+        state: State,
+        candidates: Int[Tensor, "queries c"] | Int[Tensor, " c"] | slice | None = None,
+        owner: Int[Tensor, " rows"] | None = None,
+        count: int | None = None,
+    ) -> Float[Tensor, "queries c"]:
+        """Score = margin - modulus * distance; the higher the likelier.
+
+        `owner` says which query each row is a part of (`count` queries in all); candidates are given by query.
+        """
+        if owner is None:
+            return self.margin - self.modulus * self.distance(state, candidates)
+        if count is None:
+            count = int(owner.max()) + 1
+        own = candidates[owner] if isinstance(candidates, torch.Tensor) and candidates.ndim == 2 else candidates
+        return combine(self.margin - self.modulus * self.distance(state, own), owner, count, self.disjunction)
+
+    @torch.no_grad()
+    def score_all(
+        self,
+        state: State,
+        owner: Int[Tensor, " rows"] | None = None,
+        count: int | None = None,
+        budget: int = MEMORY_BUDGET,
+    ) -> Float[Tensor, "queries entities"]:
+        """Scores of all entities; beside the result at most `budget` bytes are taken at a time."""
+        step = max(1, budget // (state.element_size() * max(1, 8 * len(state) + 4 * state.shape[1])))
+        runs = [slice(start, min(start + step, self.num_entities)) for start in range(0, self.num_entities, step)]
+        return torch.cat([self.score(state, run, owner, count) for run in runs], dim=1)
+
+    @torch.no_grad()
+    def top_k(
+        self,
+        state: State,
+        k: int,
+        owner: Int[Tensor, " rows"] | None = None,
+        count: int | None = None,
+        budget: int = MEMORY_BUDGET,
+    ) -> tuple[Float[Tensor, "queries k"], Int[Tensor, "queries k"]]:
+        """The best k scores, highest first, and their entities, without holding the scores of all entities."""
+        width = 4 * state.shape[1]
+        return top_k(lambda run: self.score(state, run, owner, count), len(state), self.num_entities, k, budget, width)

@@ -1,0 +1,80 @@
+"""Distances written as in the papers: the oracle for the fast routines, and the routine where there is no fast one.
+
+Every function takes what a query asks for and candidates, broadcasts them and sums over the last dimension, so
+that it materialises queries x candidates x dimension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Kind = Literal["l1", "box", "cone", "beta"]
+
+
+@dataclass(frozen=True)
+class DistanceSpec:
+    """Which distance a model has, so that scoring can pick a routine for it."""
+
+    kind: Kind
+    inside_weight: float = 0.0
+    """For box and cone: what a unit of distance inside counts."""
+
+
+def l1(query: Tensor, candidates: Tensor) -> Tensor:
+    """Sum of |v - q|."""
+    return (candidates - query).abs().sum(dim=-1)
+
+
+def box(centre: Tensor, offset: Tensor, candidates: Tensor, inside_weight: float) -> Tensor:
+    """Way to the box centre +- offset (offset >= 0), plus a small share of the way inside it."""
+    way = (candidates - centre).abs()
+    return torch.relu(way - offset).sum(dim=-1) + inside_weight * torch.minimum(way, offset).sum(dim=-1)
+
+
+def cone(axis: Tensor, aperture: Tensor, candidates: Tensor, inside_weight: float) -> Tensor:
+    """The same for sector cones, measured by S(v) = |sin(v / 2)|."""
+
+    def s(angle: Tensor) -> Tensor:
+        return (angle / 2).sin().abs()
+
+    to_axis, width = s(candidates - axis), s(aperture)
+    to_edge = torch.minimum(s(candidates - (axis - aperture)), s(candidates - (axis + aperture)))
+    outside = torch.where(to_axis < width, torch.zeros_like(to_edge), to_edge)
+    return outside.sum(dim=-1) + inside_weight * torch.minimum(to_axis, width).sum(dim=-1)
+
+
+def beta(alpha: Tensor, beta: Tensor, candidates: Tensor) -> Tensor:
+    """Sum of |KL(Beta(candidate) || Beta(query))|; candidates hold alpha and beta side by side."""
+    ours, theirs = candidates.chunk(2, dim=-1)
+    total, mine = ours + theirs, alpha + beta
+    divergence = (
+        (torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(mine))
+        - (torch.lgamma(ours) + torch.lgamma(theirs) - torch.lgamma(total))
+        + (ours - alpha) * torch.digamma(ours)
+        + (theirs - beta) * torch.digamma(theirs)
+        + (mine - total) * torch.digamma(total)
+    )
+    return divergence.abs().sum(dim=-1)
+
+
+def distance(spec: DistanceSpec, query: tuple[Tensor, ...], candidates: Tensor) -> Tensor:
+    """The distance of a kind between broadcastable queries and candidates; the last dimension is summed."""
+    match spec.kind:
+        case "l1":
+            (point,) = query
+            return l1(point, candidates)
+        case "box":
+            centre, offset = query
+            return box(centre, offset, candidates, spec.inside_weight)
+        case "cone":
+            axis, aperture = query
+            return cone(axis, aperture, candidates, spec.inside_weight)
+        case "beta":
+            first, second = query
+            return beta(first, second, candidates)
