@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Of a part that may be imported, sometimes only these modules: the graph provides names to the parser, no more.
 ONLY: dict[tuple[str, str], set[str]] = {("kg", "query"): {"query.names"}}
 
-HEAVY = {"torch", "duckdb", "pyoxigraph", "numba", "matplotlib", "fastapi"}
+HEAVY = {"torch", "duckdb", "pyoxigraph", "numba", "matplotlib", "fastapi", "pydantic"}
 
 
 def modules() -> dict[str, Path]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from flexkg import __version__
-from flexkg.cli import answer, bench, data, data_import
+from flexkg.cli import answer, bench, data, data_import, models
 from flexkg.errors import FlexError, QueryError
 
 app = typer.Typer(
@@ -27,6 +27,8 @@ data_app.command("get")(data.get_command)
 data_app.command("import")(data_import.import_command)
 data_app.command("info")(data.info_command)
 app.command("answer")(answer.answer_command)
+app.command("models")(models.models_command)
+app.command("recipes")(models.recipes_command)
 app.command("bench")(bench.bench_command)
 
 

@@ -1,0 +1,331 @@
+"""Run configuration: typed settings, TOML recipes, and errors that name the setting that was meant.
+
+A recipe is a TOML file with the sections `[model]`, `[training]` and `[data]`; `extends = "flex"` starts from another
+one. An unknown key is an error.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from flexkg.errors import ConfigError
+from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, template_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flexkg.models import QueryModel
+    from flexkg.query.terms import Term
+
+EPFO_SHAPES = ("1p", "2p", "3p", "2i", "3i")
+NEGATION_SHAPES = ("2in", "3in", "inp", "pin", "pni")
+
+
+def template_for(shape: str) -> Term:
+    """The template of a shape given by its name, such as `2i`, or by its key, such as `epep-`."""
+    return (SHAPES | DE_MORGAN_SHAPES).get(shape) or template_of(shape)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Model(_Section):
+    union: Literal["native", "dnf", "demorgan"] = "dnf"
+    disjunction: Literal["max", "probability-or"] = "max"
+
+
+class GQESettings(_Model):
+    """GQE."""
+
+    name: Literal["gqe"] = "gqe"
+    dim: PositiveInt = 800
+    margin: PositiveFloat = 24.0
+
+
+class Query2boxSettings(_Model):
+    """Query2box."""
+
+    name: Literal["query2box"] = "query2box"
+    dim: PositiveInt = 400
+    margin: PositiveFloat = 24.0
+    inside_weight: NonNegativeFloat = 0.02
+
+
+class BetaESettings(_Model):
+    """BetaE."""
+
+    name: Literal["betae"] = "betae"
+    dim: PositiveInt = 400
+    hidden: PositiveInt = 1600
+    margin: PositiveFloat = 60.0
+
+
+class ConESettings(_Model):
+    """ConE."""
+
+    name: Literal["cone"] = "cone"
+    dim: PositiveInt = 800
+    hidden: PositiveInt = 1600
+    margin: PositiveFloat = 30.0
+    inside_weight: NonNegativeFloat = 0.02
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+
+def _none(value: object) -> object:
+    # TOML has no null.
+    return None if value == "none" else value
+
+
+def _listed(value: object) -> object:
+    # On the command line a list is most easily written with commas.
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
+
+
+Connective = Literal["intersect", "unite", "minus", "xor", "implies", "iff"]
+
+
+class FlexSettings(_Model):
+    """FLEX; the defaults are the released code's."""
+
+    name: Literal["flex"] = "flex"
+    dim: PositiveInt = 800
+    hidden: PositiveInt = 1600
+    attention_hidden: Annotated[PositiveInt | None, BeforeValidator(_none)] = None
+    margin: PositiveFloat = 30.0
+    features: PositiveInt = 1
+    boundary: Annotated[PositiveFloat | None, BeforeValidator(_none)] = 1.0
+    logic: bool = True
+    system: Literal["product", "godel", "lukasiewicz"] = "product"
+    connectives: Annotated[tuple[Connective, ...], BeforeValidator(_listed)] = ("intersect",)
+    connective_features: Literal["attention", "logic"] = "attention"
+    negation: Literal["shift", "mlp"] = "shift"
+    distance: Literal["boundary", "paper"] = "boundary"
+    inside_weight: NonNegativeFloat = 0.02
+    feature_sign: Literal[-1, 1] = -1
+    logic_scale: PositiveFloat = 2.0
+    relation_logic: Literal["feature", "logic"] = "feature"
+    modulus: PositiveFloat | Literal["range/2", "calibrated"] = "range/2"
+    train_modulus: bool = True
+
+    @model_validator(mode="after")
+    def _consistent(self) -> FlexSettings:
+        if self.union == "native" and "unite" not in self.connectives:
+            raise ValueError('union = "native" needs "unite" among the connectives')
+        if self.connective_features == "logic" and self.boundary is None:
+            raise ValueError('connective_features = "logic" needs a boundary')
+        return self
+
+
+ModelSettings = Annotated[
+    GQESettings | Query2boxSettings | BetaESettings | ConESettings | FlexSettings, Field(discriminator="name")
+]
+_MODEL_SECTIONS: dict[str, type[_Model]] = {
+    kind.model_fields["name"].default: kind for kind in get_args(get_args(ModelSettings)[0])
+}
+
+
+class TrainingSettings(_Section):
+    """How a run is trained."""
+
+    steps: PositiveInt = 300_000
+    update: Literal["merged", "released"] = "merged"
+    """`merged`: all shapes in one update; `released`: path shapes, other shapes, path shapes, an update each."""
+    batch_size: PositiveInt = 512
+    """Queries in an update."""
+    negatives: PositiveInt = 128
+    """Negative candidates for each query."""
+    shapes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = EPFO_SHAPES + NEGATION_SHAPES
+    """Names of shapes, or keys of templates."""
+    shares: dict[str, PositiveFloat] = Field(default_factory=dict)
+    """How often a shape comes, relative to the others; 1 unless listed."""
+    learning_rate: PositiveFloat = 1e-4
+    schedule: Literal["constant", "released", "linear", "cosine"] = "released"
+    """`released`: divided by 5 at half the steps, then at every 1.5 times of that step."""
+    warm_up: NonNegativeInt = 0
+    """Steps in which the learning rate rises from 0."""
+    clip: NonNegativeFloat = 0.0
+    """Largest norm of the gradient; 0 leaves it alone."""
+    weight_decay: NonNegativeFloat = 0.0
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Decay of the average of weights that is evaluated; 0 evaluates the weights themselves."""
+    seed: int = 0
+    checkpoint_every: NonNegativeInt = 0
+    """Steps between checkpoints; 0 leaves it to the program."""
+    validate_every: NonNegativeInt = 0
+    """Steps between validations; 0 leaves it to the program."""
+
+    @field_validator("shapes")
+    @classmethod
+    def _known(cls, shapes: tuple[str, ...]) -> tuple[str, ...]:
+        for shape in shapes:
+            try:
+                template_for(shape)
+            except ValueError:
+                raise ValueError(f"unknown shape {shape!r}; the names are {', '.join(SHAPES)}") from None
+        if not shapes:
+            raise ValueError("at least one shape is needed")
+        return shapes
+
+
+class DataSettings(_Section):
+    """What a run learns from."""
+
+    train_on: Literal["train", "all"] = "train"
+    """`all` learns every fact, for a final model."""
+
+
+class RunConfig(_Section):
+    """Everything that decides what a run becomes, beside its data."""
+
+    description: str = ""
+    model: ModelSettings
+    training: TrainingSettings = Field(default_factory=TrainingSettings)
+    data: DataSettings = Field(default_factory=DataSettings)
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    folder = resources.files("flexkg") / "recipes"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_recipe(recipe: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a recipe by name, or a TOML file by path, and put `section.key=value` overrides on top."""
+    values = _read(recipe, ())
+    for override in overrides:
+        _override(values, override)
+    return parse_config(values, str(recipe))
+
+
+def parse_config(values: Mapping[str, Any], source: str) -> RunConfig:
+    """Check plain values; an error names the setting, what is wrong with it, and the setting that was meant."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise _explain(error, values, source) from None
+
+
+def build_model(settings: BaseModel, num_entities: int, num_relations: int) -> QueryModel:
+    """The model that the settings describe; `num_relations` counts both directions."""
+    from flexkg.models import MODELS
+
+    keywords = settings.model_dump()
+    return MODELS[keywords.pop("name")](num_entities, num_relations, **keywords)
+
+
+def _read(recipe: str | Path, chain: tuple[str, ...]) -> dict[str, Any]:
+    name = str(recipe)
+    if name in chain:
+        raise ConfigError(f"Recipes extend each other in a circle: {' -> '.join((*chain, name))}.")
+    try:
+        if name.endswith(".toml"):
+            text = Path(recipe).read_text(encoding="utf-8")
+        else:
+            known = recipe_names()
+            if name not in known:
+                raise ConfigError(f"There is no recipe {name!r}.", hint=_hint(name, known, "recipes"))
+            text = (resources.files("flexkg") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"Cannot read the recipe {name}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The recipe {name} is not valid TOML: {error}.") from None
+    base = values.pop("extends", None)
+    if base is None:
+        return values
+    path = Path(recipe).parent / base if str(base).endswith(".toml") else base
+    return _merged(_read(path, (*chain, name)), values)
+
+
+def _merged(base: dict[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in top.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = _merged(result[key], value) if both else value
+    return result
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    *sections, name = key.strip().split(".")
+    if not equals or not sections or not name:
+        hint = "Write it as section.key=value, for example model.dim=200."
+        fields = {f"{section}.{field}" for section, field in _all_settings() if field == name}
+        if equals and fields:
+            hint = f"Did you mean {' or '.join(sorted(fields))}?"
+        raise ConfigError(f"Cannot read the setting {override!r}.", hint=hint)
+    place = values
+    for section in sections:
+        inner = place.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"Cannot read the setting {override!r}: {section} is no section.")
+        # A copy: the recipe's own tables may be shared.
+        place[section] = place = dict(inner)
+    place[name] = _value(text.strip())
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _all_settings() -> set[tuple[str, str]]:
+    models = {("model", field) for kind in _MODEL_SECTIONS.values() for field in kind.model_fields}
+    training = {("training", field) for field in TrainingSettings.model_fields}
+    return models | training | {("data", field) for field in DataSettings.model_fields}
+
+
+def _explain(error: ValidationError, values: Mapping[str, Any], source: str) -> ConfigError:
+    problem = error.errors()[0]
+    place = [str(part) for part in problem["loc"]]
+    if len(place) > 1 and place[0] == "model" and place[1] in _MODEL_SECTIONS:
+        del place[1]  # pydantic's name for the kind of model
+    setting = ".".join(place[:2])  # deeper are pydantic's names for alternatives
+    where = f"(recipe {source})"
+    if problem["type"] == "extra_forbidden":
+        if place[0] == "model":
+            kind = str(values["model"].get("name"))
+            known = [f"model.{field}" for field in _MODEL_SECTIONS[kind].model_fields]
+            return ConfigError(f"{kind} has no setting {setting} {where}.", hint=_hint(setting, known, "settings"))
+        known = [f"{section}.{field}" for section, field in sorted(_all_settings())]
+        if len(place) == 1:
+            known += ["model", "training", "data", "description", "extends"]
+        return ConfigError(f"Unknown setting {setting} {where}.", hint=_hint(setting, known, "settings"))
+    if problem["type"].startswith("union_tag"):
+        name = values.get("model", {}).get("name")
+        hint = _hint(str(name), list(_MODEL_SECTIONS), "models")
+        return ConfigError(
+            f"There is no model {name!r} {where}." if name else f"model.name is missing {where}.", hint=hint
+        )
+    same = [
+        other["msg"].removeprefix("Value error, ") for other in error.errors() if other["loc"][:2] == problem["loc"][:2]
+    ]
+    message = " or ".join(f"{text[:1].lower()}{text[1:]}" for text in dict.fromkeys(same))
+    return ConfigError(f"{setting}: {message} {where}.")
+
+
+def _hint(word: str, known: Sequence[str], what: str) -> str:
+    from rapidfuzz import process
+
+    close = [match for match, _, _ in process.extract(word, known, limit=1, score_cutoff=70)]
+    return f"Did you mean {close[0]}?" if close else f"The {what} are {', '.join(known)}."
