@@ -10,8 +10,15 @@ from typing import Annotated
 import typer
 
 from flexkg import __version__
-from flexkg.cli import answer, bench, data, data_import, models
+from flexkg.cli import answer, bench, data, data_import, models, workload_build
 from flexkg.errors import FlexError, QueryError
+from flexkg.query.shapes import SHAPES
+
+_LISTS = {
+    "--shapes": frozenset(SHAPES),
+    "--train-shapes": frozenset(SHAPES),
+    "--split": frozenset({"train", "valid", "test"}),
+}
 
 app = typer.Typer(
     name="flexkg",
@@ -26,6 +33,9 @@ data_app.command("list")(data.list_command)
 data_app.command("get")(data.get_command)
 data_app.command("import")(data_import.import_command)
 data_app.command("info")(data.info_command)
+workload_app = typer.Typer(help="Queries with answers, for training and evaluation.", no_args_is_help=True)
+app.add_typer(workload_app, name="workload")
+workload_app.command("build")(workload_build.build_command)
 app.command("answer")(answer.answer_command)
 app.command("models")(models.models_command)
 app.command("recipes")(models.recipes_command)
@@ -57,7 +67,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit status."""
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app(_joined(arguments), standalone_mode=False)
         sys.stdout.flush()
     except FlexError as error:
         return _fail(str(error), error.caret() if isinstance(error, QueryError) else None)
@@ -84,6 +94,19 @@ def run(arguments: list[str]) -> int:
         )
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _joined(arguments: list[str]) -> list[str]:
+    """`--shapes 1p 2p` as `--shapes 1p,2p`: names of shapes and splits that follow such an option belong to it."""
+    joined: list[str] = []
+    listing: frozenset[str] = frozenset()
+    for place, argument in enumerate(arguments):
+        if listing and set(argument.split(",")) <= listing:
+            joined[-1] += f",{argument}"
+        else:
+            joined.append(argument)
+            listing = _LISTS.get(arguments[place - 1], frozenset()) if place else frozenset()
+    return joined
 
 
 def _fail(message: str, caret: str | None = None) -> int:
