@@ -7,6 +7,7 @@ import contextlib
 import os
 import pickle
 import pickletools
+from array import array
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flexkg.errors import DataError, FlexError, LimitError
-from flexkg.kg import safe_pickle
+from flexkg.kg import pickle_machine, pickle_runs, safe_pickle
 from flexkg.kg.safe_pickle import SETS_AND_DEFAULTDICTS, Limits, loads
 
 if TYPE_CHECKING:
@@ -145,4 +146,94 @@ def test_limits_stop_what_would_grow() -> None:
 
 
 def test_nothing_is_imported_from_pickle() -> None:
-    assert "pickle" not in vars(safe_pickle)
+    assert all("pickle" not in vars(module) for module in (safe_pickle, pickle_machine, pickle_runs))
+
+
+def as_sets(value: object) -> object:
+    """The value with arrays for sets of whole numbers, as sets again."""
+    if isinstance(value, array):
+        return set(value)
+    if isinstance(value, dict):
+        return {key: as_sets(part) for key, part in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 255, 999, 1000, 1001, 2000, 2001, 70_000])
+def test_arrays_hold_what_the_sets_would(protocol: int, length: int) -> None:
+    # Frames begin every 64 KB, batches every thousand: both fall between the numbers here.
+    answers = {(id, (id % 7,)): set(range(id, id + length)) for id in (0, 200, 65_500, 2**31 - 70_001)}
+    data = pickle.dumps(collections.defaultdict(set, answers), protocol)
+    read = loads(data, allow=SETS_AND_DEFAULTDICTS, arrays=True)
+    assert as_sets(read) == answers
+    if protocol >= 2 and length > 1:
+        assert all(isinstance(numbers, array) for numbers in read.values())
+
+
+@given(
+    st.dictionaries(st.tuples(st.integers(0, 70_000), st.tuples(st.integers(0, 300))), st.sets(st.integers())),
+    st.integers(2, 5),
+)
+def test_sets_that_are_no_array_come_out_as_sets(answers: dict[object, set[int]], protocol: int) -> None:
+    data = pickle.dumps(answers, protocol)
+    try:
+        read = loads(data, allow=SETS_AND_DEFAULTDICTS, arrays=True)
+    except DataError as error:  # numbers past 64 bits are none of ours
+        assert "makes no sense" in str(error)  # noqa: PT017
+        return
+    assert as_sets(read) == answers
+
+
+@given(st.binary(max_size=300) | st.builds(lambda value, junk: pickle.dumps(value) + junk, plain, st.binary()))
+def test_any_bytes_end_in_a_value_or_a_user_error_with_arrays_too(data: bytes) -> None:
+    with contextlib.suppress(FlexError):
+        loads(data, allow=SETS_AND_DEFAULTDICTS, arrays=True)
+
+
+instructions = [
+    b"K\x01",
+    b"M\x01\x01",
+    b"(",
+    b"]",
+    b"\x8f",
+    b"\x90",
+    b"e",
+    b"a",
+    b"\x85",
+    b"\x94",
+    b"h\x00",
+    b"}",
+    b"s",
+]
+instructions += [b"u", b"R", b"cbuiltins\nset\n", b"q\x05", b"r\x00\x00\x00\x00"]
+
+
+@given(st.lists(st.sampled_from(instructions), max_size=30))
+def test_any_program_ends_in_a_value_or_a_user_error(program: list[bytes]) -> None:
+    for arrays in (False, True):
+        with contextlib.suppress(FlexError):
+            loads(b"".join(program) + b".", allow=SETS_AND_DEFAULTDICTS, arrays=arrays)
+
+
+def test_arrays_count_against_the_limits() -> None:
+    data = pickle.dumps([set(range(100))] * 50, 4)
+    with pytest.raises(LimitError, match="stands for more than 1,000"):
+        loads(data, arrays=True, limits=Limits(weight=1000))
+    with pytest.raises(LimitError, match="makes more than 50 values"):
+        loads(data, arrays=True, limits=Limits(values=50))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x8f(K\x01\x90(]\x90.",  # a list among numbers
+        b"\x8f(K\x01\x90\x85}h\x00K\x01s.",
+        b"}\x8f(K\x01\x90K\x01s.",  # a set as a key
+        b"\x8fr\xff\xff\xff\xff(K\x01\x90.",
+        b"K\x01r\xff\xff\xff\x7f.",  # a memo of sixteen gigabytes
+        b"K\x01q\x05h\x04.",
+    ],
+)
+def test_arrays_open_no_door(data: bytes) -> None:
+    with pytest.raises(DataError):
+        loads(data, arrays=True)
