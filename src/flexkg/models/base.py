@@ -35,7 +35,7 @@ class TensorStates:
         """Some rows."""
         return state[rows] if isinstance(rows, slice) else state.index_select(0, rows)
 
-    def concat(self, states: Sequence[State]) -> State:
+    def concat(self, states: Sequence[Float[Tensor, "_ state"]]) -> Float[Tensor, "total state"]:
         """All rows."""
         return torch.cat(list(states))
 
