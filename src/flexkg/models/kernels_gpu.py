@@ -1,0 +1,360 @@
+"""Distances on a GPU, in Triton: the same functions as `kernels_cpu`, forward and backward, in float32.
+
+All of it is bound by moving rows of the table, not by arithmetic, but for all pairs, where a tile of 64 x 64 distances
+stays in registers while it runs along the dimension and its operands come transposed, so that neighbours lie together.
+
+| kernel | a program computes | bytes it must move |
+|---|---|---|
+| `_tile` | 64 rows x 64 candidates | n·c·4 out; operands from the caches: bound by arithmetic |
+| `_gathered` | one row, 16 of its candidates | n·c·d·4, or ·2 with a table in bfloat16 |
+| `_to_queries` | the gradient of one row, 128 dimensions | n·c·d·4 again |
+| `_to_table` | the gradient of one entity, 128 dimensions | n·c·d·4 of queries, which the second cache holds |
+| `_to_table_atomic` | the share of one row in its candidates' gradients | n·c·d·4 read, n·c·d·8 added in place |
+
+`_to_table` first sorts the candidates by entity, so that every row of the gradient is written once, by one program,
+in a fixed order: no atomic additions, and the same bits in every run. All shapes are known before a launch, so that
+CUDA graphs can record it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KINDS = ("l1", "box", "cone", "dot")
+QUERY_PARTS = (1, 2, 4, 1)
+QUERY_GRADIENTS = (1, 2, 2, 1)
+"""As in `kernels_cpu`: vectors a query and its gradient are packed of."""
+
+_ROWS = 64
+_CANDIDATES = 16
+_DIMENSIONS = 128
+_SHARED = 16
+"""Rows that must share their candidates for tiles to pay."""
+
+
+@triton.jit
+def _distance(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, extra, inside):  # noqa: N803
+    """One dimension's share of the distance."""
+    if KIND == 0:
+        result = tl.abs(q0 - t0)
+    elif KIND == 1:
+        a = tl.abs(q0 - t0)
+        result = inside * a + extra * tl.maximum(a - q1, 0.0)
+    elif KIND == 2:
+        s = tl.abs(t1 * q0 - t0 * q1)
+        c = tl.abs(t0 * q0 + t1 * q1)
+        result = tl.maximum(s * q2 - c * q3, 0.0) + inside * tl.minimum(s, q3)
+    else:
+        result = q0 * t0
+    return result
+
+
+@triton.jit
+def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):  # noqa: N803
+    """Its derivatives, times g, by the candidate and by the first and second vector of the query."""
+    if KIND == 0:
+        x = t0 - q0
+        by_table = tl.where(x > 0, g, tl.where(x < 0, -g, 0.0))
+        by_first = -by_table
+        by_second = by_first
+    elif KIND == 1:
+        x = t0 - q0
+        far = tl.where(tl.abs(x) > q1, g * extra, 0.0)
+        step = g * inside + far
+        by_table = tl.where(x > 0, step, tl.where(x < 0, -step, 0.0))
+        by_first = -by_table
+        by_second = -far
+    elif KIND == 2:
+        s = t1 * q0 - t0 * q1
+        c = t0 * q0 + t1 * q1
+        size_s = tl.abs(s)
+        size_c = tl.abs(c)
+        outside = size_s * q2 - size_c * q3 > 0
+        on_s = c * (tl.where(outside, q2, 0.0) + tl.where(size_s < q3, inside, 0.0))
+        on_c = tl.where(outside, s * q3, 0.0)
+        by_s = tl.where(s > 0, on_s, tl.where(s < 0, -on_s, 0.0))
+        by_c = tl.where(c > 0, on_c, tl.where(c < 0, -on_c, 0.0))
+        by_table = 0.5 * g * (by_s + by_c)
+        by_first = -by_table
+        edge = tl.where(size_s >= q3, inside * q2, 0.0)
+        by_second = g * (edge - tl.where(outside, size_s * q3 + size_c * q2, 0.0))
+    else:
+        by_table = g * q0
+        by_first = g * t0
+        by_second = by_first
+    return by_table, by_first, by_second
+
+
+@triton.jit
+def _query_parts(KIND: tl.constexpr, at, d, mask):  # noqa: N803
+    """The vectors of a packed query; those that a kind lacks are never used."""
+    q0 = tl.load(at, mask=mask, other=0.0)
+    q1 = q0
+    q2 = q0
+    q3 = q0
+    if KIND == 1:
+        q1 = tl.load(at + d, mask=mask, other=0.0)
+    if KIND == 2:
+        q1 = tl.load(at + d, mask=mask, other=0.0)
+        q2 = tl.load(at + 2 * d, mask=mask, other=0.0)
+        q3 = tl.load(at + 3 * d, mask=mask, other=0.0)
+    return q0, q1, q2, q3
+
+
+@triton.jit
+def _table_parts(KIND: tl.constexpr, at, d, mask):  # noqa: N803
+    t0 = tl.load(at, mask=mask, other=0.0).to(tl.float32)
+    t1 = t0
+    if KIND == 2:
+        t1 = tl.load(at + d, mask=mask, other=0.0).to(tl.float32)
+    return t0, t1
+
+
+@triton.jit
+def _tile(
+    queries, table, out, per, c, d, extra, inside, KIND: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr  # noqa: N803
+):
+    """queries (chunks, parts * d, per) and table (chunks, parts * d, c), both transposed; out (chunks, per, c)."""
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    pid = tl.program_id(0).to(tl.int64)
+    high = tl.cdiv(per, BN)
+    wide = tl.cdiv(c, BM)
+    rows = (pid % high) * BN + tl.arange(0, BN)
+    columns = (pid // high % wide) * BM + tl.arange(0, BM)
+    chunk = pid // (high * wide)
+    in_rows = rows < per
+    in_columns = columns < c
+    at_q = queries + chunk * PARTS * d * per + rows
+    at_t = table + chunk * TABLE_PARTS * d * c + columns
+    acc = tl.zeros((BN, BM), tl.float32)
+    for _ in range(d):
+        q0, q1, q2, q3 = _query_parts(KIND, at_q, tl.cast(d, tl.int64) * per, in_rows)
+        t0, t1 = _table_parts(KIND, at_t, tl.cast(d, tl.int64) * c, in_columns)
+        acc += _distance(
+            KIND, q0[:, None], q1[:, None], q2[:, None], q3[:, None], t0[None, :], t1[None, :], extra, inside
+        )
+        at_q += per
+        at_t += c
+    at = out + (chunk * per + rows[:, None]) * c + columns[None, :]
+    tl.store(at, acc, mask=in_rows[:, None] & in_columns[None, :])
+
+
+@triton.jit
+def _gathered(
+    queries, table, ids, out, per, c, d, extra, inside, KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr  # noqa: N803
+):
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    pid = tl.program_id(0).to(tl.int64)
+    blocks = tl.cdiv(c, BC)
+    row = pid // blocks
+    places = (pid % blocks) * BC + tl.arange(0, BC)
+    listed = places < c
+    entities = tl.load(ids + (row // per) * c + places, mask=listed, other=0)
+    at_t = table + entities[:, None] * (TABLE_PARTS * d)
+    acc = tl.zeros((BC, BD), tl.float32)
+    for start in range(0, d, BD):
+        dims = start + tl.arange(0, BD)
+        inner = dims < d
+        q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
+        # Past either end all is 0, and so is the distance.
+        t0, t1 = _table_parts(KIND, at_t + dims[None, :], d, listed[:, None] & inner[None, :])
+        acc += _distance(
+            KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, extra, inside
+        )
+    tl.store(out + row * c + places, tl.sum(acc, axis=1), mask=listed)
+
+
+@triton.jit
+def _to_queries(
+    queries, table, ids, grad, out, per, c, d, extra, inside,
+    KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    GRADS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1  # noqa: N806
+    pid = tl.program_id(0).to(tl.int64)
+    blocks = tl.cdiv(d, BD)
+    row = pid // blocks
+    dims = (pid % blocks) * BD + tl.arange(0, BD)
+    inner = dims < d
+    q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
+    first = tl.zeros((BC, BD), tl.float32)
+    second = tl.zeros((BC, BD), tl.float32)
+    for start in range(0, c, BC):
+        places = start + tl.arange(0, BC)
+        listed = places < c
+        if LISTED:
+            entities = tl.load(ids + (row // per) * c + places, mask=listed, other=0)
+        else:
+            entities = places.to(tl.int64)
+        g = tl.load(grad + row * c + places, mask=listed, other=0.0)
+        at = table + entities[:, None] * (TABLE_PARTS * d) + dims[None, :]
+        t0, t1 = _table_parts(KIND, at, d, listed[:, None] & inner[None, :])
+        _, by_first, by_second = _slopes(
+            KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, g[:, None], extra, inside
+        )
+        first += by_first
+        second += by_second
+    at_out = out + row * (GRADS * d) + dims
+    tl.store(at_out, tl.sum(first, axis=0), mask=inner)
+    if GRADS == 2:
+        tl.store(at_out + d, tl.sum(second, axis=0), mask=inner)
+
+
+@triton.jit
+def _to_table(
+    queries, table, order, offsets, grad, out, per, c, d, extra, inside,
+    KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    pid = tl.program_id(0).to(tl.int64)
+    blocks = tl.cdiv(d, BD)
+    entity = pid // blocks
+    dims = (pid % blocks) * BD + tl.arange(0, BD)
+    inner = dims < d
+    t0, t1 = _table_parts(KIND, table + entity * (TABLE_PARTS * d) + dims, d, inner)
+    if LISTED:
+        begin = tl.load(offsets + entity)
+        count = (tl.load(offsets + entity + 1) - begin) * per
+    else:
+        begin = entity
+        count = tl.cast(per, tl.int64)
+    acc = tl.zeros((BC, BD), tl.float32)
+    for start in range(0, count, BC):
+        step = start + tl.arange(0, BC)
+        valid = step < count
+        if LISTED:
+            place = tl.load(order + begin + step // per, mask=valid, other=0)
+            rows = (place // c) * per + step % per
+            at = rows * c + place % c
+        else:
+            rows = step.to(tl.int64)
+            at = rows * c + entity
+        g = tl.load(grad + at, mask=valid, other=0.0)
+        q0, q1, q2, q3 = _query_parts(
+            KIND, queries + rows[:, None] * (PARTS * d) + dims[None, :], d, valid[:, None] & inner[None, :]
+        )
+        by_table, _, _ = _slopes(KIND, q0, q1, q2, q3, t0[None, :], t1[None, :], g[:, None], extra, inside)
+        acc += by_table
+    tl.store(out + entity * d + dims, tl.sum(acc, axis=0), mask=inner)
+
+
+@triton.jit
+def _to_table_atomic(
+    queries, table, ids, grad, out, per, c, d, extra, inside,
+    KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,  # noqa: N803
+):  # fmt: skip
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    pid = tl.program_id(0).to(tl.int64)
+    blocks = tl.cdiv(c, BC)
+    row = pid // blocks
+    places = (pid % blocks) * BC + tl.arange(0, BC)
+    listed = places < c
+    entities = tl.load(ids + (row // per) * c + places, mask=listed, other=0)
+    g = tl.load(grad + row * c + places, mask=listed, other=0.0)
+    for start in range(0, d, BD):
+        dims = start + tl.arange(0, BD)
+        inner = dims < d
+        both = listed[:, None] & inner[None, :]
+        q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
+        t0, t1 = _table_parts(KIND, table + entities[:, None] * (TABLE_PARTS * d) + dims[None, :], d, both)
+        by_table, _, _ = _slopes(
+            KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, g[:, None], extra, inside
+        )
+        tl.atomic_add(out + entities[:, None] * d + dims[None, :], by_table, mask=both, sem="relaxed")
+
+
+def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float) -> Tensor:
+    """Distances (n, c) of packed queries to the candidates that `ids` (chunks, c) lists for their chunk."""
+    number = KINDS.index(kind)
+    n, d = len(queries), queries.shape[1] // QUERY_PARTS[number]
+    chunks, c = (1, len(table)) if ids is None else ids.shape
+    per = n // max(1, chunks)
+    out = queries.new_empty(n, c, dtype=torch.float32)
+    if out.numel() == 0:
+        return out
+    weights = outside - inside, inside
+    with torch.cuda.device_of(queries):
+        if ids is not None and per < _SHARED:
+            grid = (n * triton.cdiv(c, _CANDIDATES),)
+            listed = ids.contiguous()
+            _gathered[grid](
+                queries, table, listed, out, per, c, d, *weights, KIND=number, BC=_CANDIDATES, BD=_DIMENSIONS
+            )
+            return out
+        # A list that many rows share is gathered once: at most a sixteenth of what the rows would gather.
+        rows = table[None] if ids is None else table[ids]
+        along = rows.transpose(1, 2).contiguous()
+        turned = queries.view(chunks, per, -1).transpose(1, 2).contiguous()
+        high = min(_ROWS, max(16, triton.next_power_of_2(per)))
+        grid = (chunks * triton.cdiv(per, high) * triton.cdiv(c, _ROWS),)
+        _tile[grid](turned, along, out, per, c, d, *weights, KIND=number, BN=high, BM=_ROWS)
+    return out
+
+
+def backward_queries(
+    kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float, grad: Tensor
+) -> Tensor:
+    """Gradient (n, parts * d) of the packed queries."""
+    number = KINDS.index(kind)
+    n, d = len(queries), queries.shape[1] // QUERY_PARTS[number]
+    chunks, c = (1, len(table)) if ids is None else ids.shape
+    out = queries.new_zeros(n, QUERY_GRADIENTS[number] * d, dtype=torch.float32)
+    if out.numel() and c:
+        listed = grad if ids is None else ids.contiguous()  # not read without ids; any tensor will do
+        with torch.cuda.device_of(queries):
+            _to_queries[(n * triton.cdiv(d, _DIMENSIONS),)](
+                queries, table, listed, grad.contiguous(), out, n // chunks, c, d, outside - inside, inside,
+                KIND=number, LISTED=ids is not None, BC=_CANDIDATES, BD=_DIMENSIONS,
+            )  # fmt: skip
+    return out
+
+
+def backward_table(
+    kind: str,
+    queries: Tensor,
+    table: Tensor,
+    ids: Tensor | None,
+    outside: float,
+    inside: float,
+    grad: Tensor,
+    atomic: bool = False,
+) -> Tensor:
+    """Gradient (m, d) of the table; `atomic` adds where the candidates fall, in no fixed order."""
+    number = KINDS.index(kind)
+    n, d, m = len(queries), queries.shape[1] // QUERY_PARTS[number], len(table)
+    chunks, c = (1, m) if ids is None else ids.shape
+    out = queries.new_zeros(m, d, dtype=torch.float32)
+    if out.numel() == 0 or grad.numel() == 0:
+        return out
+    sizes = n // chunks, c, d, outside - inside, inside
+    g = grad.contiguous()
+    with torch.cuda.device_of(queries):
+        if atomic and ids is not None:
+            grid = (n * triton.cdiv(c, _CANDIDATES),)
+            listed = ids.contiguous()
+            _to_table_atomic[grid](
+                queries, table, listed, g, out, *sizes, KIND=number, BC=_CANDIDATES, BD=_DIMENSIONS
+            )
+            return out
+        order = offsets = g
+        if ids is not None:
+            # 32-bit keys: a radix sort makes half the passes.
+            keys, order = ids.reshape(-1).int().sort(stable=True)
+            offsets = torch.searchsorted(keys, torch.arange(m + 1, device=keys.device, dtype=keys.dtype))
+        _to_table[(m * triton.cdiv(d, _DIMENSIONS),)](
+            queries, table, order, offsets, g, out, *sizes,
+            KIND=number, LISTED=ids is not None, BC=_CANDIDATES, BD=_DIMENSIONS,
+        )  # fmt: skip
+    return out

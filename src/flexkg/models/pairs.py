@@ -1,0 +1,273 @@
+"""Rows against candidates: compiled kernels where there are some, chunked tensor operations anywhere else.
+
+The kernels are opaque operators with declared shapes, so that torch.compile and CUDA graphs take them whole. The
+plain path writes the formulas down as the papers do and differentiates them chunk by chunk; it is what the kernels
+are tested against.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import ModuleType
+
+PairKind = Literal["l1", "box", "cone", "dot"]
+Reduction = Literal["sorted", "atomic"]
+
+BUDGET = 1 << 28
+"""Bytes of temporaries beside arguments and results, unless the caller says otherwise: 256 MB."""
+_LIVE = 8
+"""Temporaries of (rows, candidates, dimension) that the plain path holds at a time, its gradients included."""
+
+
+def pairs(
+    kind: PairKind,
+    queries: list[Tensor],
+    table: Tensor,
+    ids: Tensor | None,
+    outside: float,
+    inside: float,
+    reduction: Reduction,
+    memory: int,
+) -> Tensor:
+    """Distances (n, m), or (n, c) to listed candidates; see `flexkg.models.distance` for the kinds.
+
+    `dot` is the plain product. `atomic` adds a GPU's table gradients where they fall instead of sorting them first.
+    """
+    if ids is not None:
+        ids = _checked(ids, len(queries[0]), len(table))
+    if find_kernels(queries[0], table) is None:
+        result: Tensor = _Plain.apply(kind, outside, inside, memory, ids, table, *queries)  # type: ignore[no-untyped-call]
+        return result
+    return _pairs(kind, queries, table, ids, outside, inside, reduction == "atomic")
+
+
+def _checked(ids: Tensor, rows: int, entities: int) -> Tensor:
+    if ids.dim() != 2 or (len(ids) == 0) != (rows == 0) or (rows and rows % len(ids)):
+        raise ValueError(f"ids of shape {tuple(ids.shape)} do not divide {rows} rows into runs of equal length")
+    # On a GPU looking would wait for the device; there a bad id is the caller's fault, as in torch itself.
+    if ids.device.type == "cpu" and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < entities:
+        raise IndexError(f"a candidate is outside the table of {entities} entities")
+    return ids.long()
+
+
+def find_kernels(queries: Tensor, table: Tensor) -> ModuleType | None:
+    """The module of compiled kernels for these tensors, or None for the plain path."""
+    if os.environ.get("FLEXKG_PLAIN"):
+        return None
+    if queries.device.type == "cuda":
+        fits = queries.dtype == torch.float32 and table.dtype in (torch.float32, torch.bfloat16)
+        return _load("triton", "gpu") if fits else None
+    fits = queries.device.type == "cpu" and queries.dtype == table.dtype in (torch.float32, torch.float64)
+    return _load("numba", "cpu") if fits else None
+
+
+@lru_cache(maxsize=2)
+def _load(needs: str, where: Literal["cpu", "gpu"]) -> ModuleType | None:
+    if find_spec(needs) is None:
+        return None
+    if where == "cpu":
+        from flexkg.models import kernels_cpu as module
+    else:
+        from flexkg.models import kernels_gpu as module
+    return module
+
+
+# ---------------------------------------------------------------- kernels
+# Opaque operators with declared shapes: torch.compile and CUDA graphs take them whole, without breaking the graph.
+
+
+@torch.library.custom_op(
+    "flexkg::pairs",
+    mutates_args=(),
+    schema="(str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic) -> Tensor",
+)
+def _pairs(
+    kind: str,
+    queries: list[Tensor],
+    table: Tensor,
+    ids: Tensor | None,
+    outside: float,
+    inside: float,
+    _atomic: bool,
+) -> Tensor:
+    kernels = find_kernels(queries[0], table)
+    assert kernels is not None
+    result: Tensor = kernels.forward(kind, *_pack(kind, queries, table), ids, outside, inside)
+    return result
+
+
+@_pairs.register_fake
+def _(_kind: str, queries: list[Tensor], table: Tensor, ids: Tensor | None, *_: Any) -> Tensor:
+    return queries[0].new_empty(queries[0].shape[0], table.shape[0] if ids is None else ids.shape[1])
+
+
+@torch.library.custom_op(
+    "flexkg::pairs_backward",
+    mutates_args=(),
+    schema="(str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic, "
+    "Tensor grad, bool to_queries, bool to_table) -> Tensor[]",
+)
+def _pairs_backward(
+    kind: str,
+    queries: list[Tensor],
+    table: Tensor,
+    ids: Tensor | None,
+    outside: float,
+    inside: float,
+    atomic: bool,
+    grad: Tensor,
+    to_queries: bool,
+    to_table: bool,
+) -> list[Tensor]:
+    """Gradient of the table, if wanted, then those of the queries' parts, if wanted."""
+    kernels = find_kernels(queries[0], table)
+    assert kernels is not None
+    packed, rows = _pack(kind, queries, table)
+    grads = []
+    if to_table:
+        grads.append(kernels.backward_table(kind, packed, rows, ids, outside, inside, grad, atomic).to(table.dtype))
+    if to_queries:
+        parts = kernels.backward_queries(kind, packed, rows, ids, outside, inside, grad).chunk(len(queries), dim=1)
+        if kind == "cone":
+            # Kernels see |sin y| and |cos y| of y = aperture/2; both change sign with sin 2y.
+            parts = (parts[0], parts[1] * (0.5 * torch.sign(torch.sin(queries[1]))))
+        grads += [part.contiguous() for part in parts]
+    return grads
+
+
+@_pairs_backward.register_fake
+def _(_kind: str, queries: list[Tensor], table: Tensor, *settings: Any) -> list[Tensor]:
+    to_queries, to_table = settings[-2:]
+    return [like.new_empty(like.shape) for like in [table] * to_table + queries * to_queries]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
+    kind, queries, table, ids, outside, inside, atomic = inputs
+    ctx.save_for_backward(*queries, table, ids)
+    ctx.settings = kind, outside, inside, atomic
+
+
+def _derive(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    *queries, table, ids = ctx.saved_tensors
+    kind, outside, inside, atomic = ctx.settings
+    to_queries, to_table = any(ctx.needs_input_grad[1]), ctx.needs_input_grad[2]
+    grads = _pairs_backward(kind, queries, table, ids, outside, inside, atomic, grad.contiguous(), to_queries, to_table)
+    of_table = grads.pop(0) if to_table else None
+    return None, grads if to_queries else [None] * len(queries), of_table, None, None, None, None
+
+
+_pairs.register_autograd(_derive, setup_context=_save)
+
+
+def _pack(kind: str, queries: Sequence[Tensor], table: Tensor) -> tuple[Tensor, Tensor]:
+    """What the kernels read: queries (n, parts * d) and table (m, parts * d), the parts side by side."""
+    if kind != "cone":
+        return torch.cat(tuple(queries), dim=1) if len(queries) > 1 else queries[0].contiguous(), table.contiguous()
+    axis, aperture = (part * 0.5 for part in queries)
+    half = table.to(axis.dtype) * 0.5
+    packed = [torch.cos(axis), torch.sin(axis), torch.cos(aperture).abs(), torch.sin(aperture).abs()]
+    return torch.cat(packed, dim=1), torch.cat([torch.cos(half), torch.sin(half)], dim=1)
+
+
+# ---------------------------------------------------------------- plain
+
+
+def formula(kind: str, queries: Sequence[Tensor], candidates: Tensor, outside: float, inside: float) -> Tensor:
+    """The distance as the papers write it: parts (n, d) to a table (m, d), or to their own candidates (n, c, d)."""
+    if candidates.dim() == 2 and kind in ("l1", "box"):
+        return _by_routine(queries, candidates, outside, inside)
+    first, *others = (part[:, None] for part in queries)
+    away = candidates - first
+    match kind:
+        case "l1":
+            return away.abs().sum(-1)
+        case "box":
+            apart = away.abs()
+            return ((outside - inside) * torch.relu(apart - others[0]) + inside * apart).sum(-1)
+        case "cone":
+            sine, edge = torch.sin(away / 2).abs(), torch.sin(others[0] / 2).abs()
+            nearer = torch.minimum(
+                torch.sin((away + others[0]) / 2).abs(), torch.sin((away - others[0]) / 2).abs()
+            )
+            return (torch.where(sine < edge, 0.0, nearer) + inside * torch.minimum(sine, edge)).sum(-1)
+        case _:
+            return (first * candidates).sum(-1)
+
+
+def _by_routine(queries: Sequence[Tensor], table: Tensor, outside: float, inside: float) -> Tensor:
+    """All pairs by torch's own L1 routine, which holds nothing but the result.
+
+    Σ relu(|x| - o) is half of Σ|x + o| + |x - o|, less Σ o, for o ≥ 0; a negative offset adds its size.
+    """
+    centre = queries[0]
+    direct = torch.cdist(centre, table, p=1.0)
+    if len(queries) == 1:
+        return direct
+    offset = queries[1].clamp(min=0)
+    edges = torch.cdist(centre + offset, table, p=1.0) + torch.cdist(centre - offset, table, p=1.0)
+    beyond = edges / 2 - queries[1].sum(-1, keepdim=True)
+    return (outside - inside) * beyond + inside * direct
+
+
+def _tiles(rows: int, columns: int, elements: int) -> Iterator[tuple[slice, slice]]:
+    """Cut rows and columns into tiles of at most so many pairs, whole rows while they fit."""
+    high = max(1, min(rows, elements // max(1, columns)))
+    wide = max(1, min(columns, elements))
+    for row in range(0, rows, high):
+        for column in range(0, columns, wide):
+            yield slice(row, row + high), slice(column, column + wide)
+
+
+class _Plain(torch.autograd.Function):
+    """Tensor operations, a tile at a time; backward computes each tile again and differentiates it."""
+
+    @staticmethod
+    def forward(ctx: Any, kind: str, outside: float, inside: float, memory: int, ids: Any, table: Any, *queries: Any) -> Any:
+        ctx.save_for_backward(ids, table, *queries)
+        columns = len(table) if ids is None else ids.shape[1]
+        elements = memory // (_LIVE * table.element_size() * max(1, table.shape[1]))
+        if ids is None and kind in ("l1", "box"):
+            elements = len(queries[0]) * columns  # no temporary to keep small
+        ctx.settings = kind, outside, inside, columns, elements
+        out = queries[0].new_empty(len(queries[0]), columns)
+        for rows, span in _tiles(len(out), columns, elements):
+            candidates = table[span] if ids is None else table[_listed(ids, len(out), rows, span)]
+            out[rows, span] = formula(kind, [part[rows] for part in queries], candidates, outside, inside)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Any) -> Any:
+        ids, table, *queries = ctx.saved_tensors
+        kind, outside, inside, columns, elements = ctx.settings
+        grads = [torch.zeros_like(part) for part in queries]
+        of_table = torch.zeros_like(table)
+        for rows, span in _tiles(len(grad), columns, elements):
+            places = span if ids is None else _listed(ids, len(grad), rows, span)
+            parts = [part[rows].detach().requires_grad_() for part in queries]
+            candidates = table[places].detach().requires_grad_()
+            with torch.enable_grad():
+                tile = formula(kind, parts, candidates, outside, inside)
+            *of_parts, of_candidates = torch.autograd.grad(tile, [*parts, candidates], grad[rows, span])
+            for whole, part in zip(grads, of_parts, strict=True):
+                whole[rows] += part
+            if ids is None:
+                of_table[span] += of_candidates
+            else:
+                of_table.index_add_(0, places.reshape(-1), of_candidates.reshape(-1, table.shape[1]))
+        return None, None, None, None, None, of_table, *grads
+
+
+def _listed(ids: Tensor, num_rows: int, rows: slice, span: slice) -> Tensor:
+    """The candidates of some rows, (rows, span), from lists that runs of rows share."""
+    places = torch.arange(num_rows, device=ids.device)[rows]
+    return ids[places // (num_rows // len(ids)), span]
