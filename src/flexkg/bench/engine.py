@@ -206,7 +206,7 @@ def run_alone(module: str, edges: int, report: Callable[[str], None]) -> dict[st
 
 def print_alone(measure: Callable[[int], dict[str, Any]]) -> None:
     """The other side of `run_alone`."""
-    print(json.dumps({**measure(int(sys.argv[1])), "wholepeak_mb": peak_mb()}))
+    print(json.dumps(measure(int(sys.argv[1]))))
 
 
 def _file_rate(dataset: Dataset, count: int, report: Callable[[str], None]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from flexkg.engine.engine import Engine
 from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.protocol import loses_answers
 from flexkg.sampling.queries import Column, QuerySet
-from flexkg.sampling.sampler import Sampler, fingerprint
+from flexkg.sampling.sampler import Sampler, WalkIndex, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,11 @@ class Pair:
 
     larger: Engine
     smaller: Engine | None
+
+    @cached_property
+    def walks(self) -> WalkIndex:
+        """The larger graph for walking back from answers."""
+        return WalkIndex(self.larger.graph, self.larger.algebra.device)
 
     @classmethod
     def of(cls, larger: Graph, smaller: Graph | None, device: torch.device | str = "cpu") -> Pair:
@@ -76,7 +82,7 @@ def sample_queries(
     """
     begin = time.perf_counter()
     device = pair.larger.algebra.device
-    sampler = Sampler(pair.larger.graph, _seed(seed, split, shape), device)
+    sampler = Sampler(pair.walks, _seed(seed, split, shape))
     known = torch.zeros(0, dtype=torch.int64, device=device) if avoid is None else avoid.to(device).sort().values
     parts: list[_Found] = []
     reasons: Counter[str] = Counter()

@@ -27,22 +27,30 @@ _SALTS: dict[type[Term], int] = {
 _ORDERED = (Minus, Implies)
 
 
+class WalkIndex:
+    """What it takes to walk back from an entity: the graph by entity, on a device."""
+
+    def __init__(self, graph: Graph, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.entity_offsets = torch.from_numpy(graph.entity_offsets).to(self.device)
+        self.entity_pairs = torch.from_numpy(graph.entity_pairs).to(self.device)
+        self.pair_relations = torch.from_numpy(graph.pair_relations).to(self.device)
+        self.pair_offsets = torch.from_numpy(graph.pair_offsets).to(self.device)
+        self.tails = torch.from_numpy(graph.tails).to(self.device)
+        self.connected = torch.nonzero(self.entity_offsets.diff()).view(-1)
+
+
 class Sampler:
     """Draws groundings of templates from one graph; the same seed on the same kind of device draws the same."""
 
-    def __init__(self, graph: Graph, seed: int, device: torch.device | str = "cpu") -> None:
-        self.device = torch.device(device)
+    def __init__(self, index: WalkIndex, seed: int) -> None:
+        self.device = index.device
+        self._index = index
         self._random = torch.Generator(self.device).manual_seed(seed)
-        self._entity_offsets = torch.from_numpy(graph.entity_offsets).to(self.device)
-        self._entity_pairs = torch.from_numpy(graph.entity_pairs).to(self.device)
-        self._pair_relations = torch.from_numpy(graph.pair_relations).to(self.device, torch.int64)
-        self._pair_offsets = torch.from_numpy(graph.pair_offsets).to(self.device)
-        self._tails = torch.from_numpy(graph.tails).to(self.device)
-        self._connected = torch.nonzero(self._entity_offsets.diff()).view(-1)
 
     def draw(self, template: Term, count: int) -> tuple[Tensor, Tensor]:
         """At most `count` groundings: entities (n, slots) and relations (n, slots); what breaks a rule is left out."""
-        if len(self._connected) == 0:
+        if len(self._index.connected) == 0:
             count = 0
         entities: dict[int, Tensor] = {}
         relations: dict[int, Tensor] = {}
@@ -62,7 +70,8 @@ class Sampler:
                     for part in operands(term):
                         walk(part, here, None)
 
-        start = self._connected[self._below(torch.full((count,), len(self._connected), device=self.device))]
+        connected = self._index.connected
+        start = connected[self._below(torch.full((count,), len(connected), device=self.device))]
         walk(template, start, None)
         nothing = torch.zeros((count, 0), dtype=torch.int64, device=self.device)
         ids = torch.stack([entities[slot] for slot in range(len(entities))], 1) if entities else nothing
@@ -73,20 +82,21 @@ class Sampler:
 
     def _step_back(self, here: Tensor, last: Tensor | None, fits: Tensor) -> tuple[Tensor, Tensor]:
         """A random pair that leads away from `here`, and where it leads; its inverse is the step of the query."""
-        first = self._entity_offsets[here]
-        size = self._entity_offsets[here + 1] - first
-        pairs = self._entity_pairs[first + self._below(size)]
+        index = self._index
+        first = index.entity_offsets[here]
+        size = index.entity_offsets[here + 1] - first
+        pairs = index.entity_pairs[first + self._below(size)]
         if last is not None:
             # The step before ran by `last` out of here: to come in by its inverse is to leave by `last` itself.
             for _ in range(_TRIES):
-                again = torch.nonzero(self._pair_relations[pairs] == last).view(-1)
+                again = torch.nonzero(index.pair_relations[pairs] == last).view(-1)
                 if len(again) == 0:
                     break
-                pairs[again] = self._entity_pairs[first[again] + self._below(size[again])]
-            fits &= self._pair_relations[pairs] != last
-        first = self._pair_offsets[pairs]
-        heads = self._tails[first + self._below(self._pair_offsets[pairs + 1] - first)]
-        return self._pair_relations[pairs], heads.to(torch.int64)
+                pairs[again] = index.entity_pairs[first[again] + self._below(size[again])]
+            fits &= index.pair_relations[pairs] != last
+        first = index.pair_offsets[pairs]
+        heads = index.tails[first + self._below(index.pair_offsets[pairs + 1] - first)]
+        return index.pair_relations[pairs].to(torch.int64), heads.to(torch.int64)
 
     def _below(self, limits: Tensor) -> Tensor:
         """A uniform integer below each limit."""
