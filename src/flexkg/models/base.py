@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from flexkg.errors import ConfigError, UnsupportedOperator
-from flexkg.models.scoring import MEMORY_BUDGET, combine, gathered, pairwise, top_k
+from flexkg.models.pairs import BUDGET as MEMORY_BUDGET
+from flexkg.models.scoring import combine, gathered, nearest, pairwise, top_k
 from flexkg.plan.algebra import Operator
 from flexkg.plan.prepare import Union
 
@@ -160,40 +161,49 @@ class QueryModel(TensorStates, nn.Module, ABC):
         """Entities as the distance sees them: by id, or a run of ids."""
 
     def distance(
-        self, state: State, candidates: Int[Tensor, "rows c"] | Int[Tensor, " c"] | slice | None = None
+        self,
+        state: State,
+        candidates: Int[Tensor, "lists c"] | Int[Tensor, " c"] | slice | None = None,
+        budget: int = MEMORY_BUDGET,
     ) -> Float[Tensor, "rows c"]:
-        """Distance of each row to its own candidates, to shared ones, to a run of entities, or to all of them."""
+        """Distance of each row to its own candidates, to shared ones, to a run of entities, or to all of them.
+
+        Of lists there may be one for each row, or one for each run of rows / lists rows.
+        """
         target = self.target(state)
         if isinstance(candidates, torch.Tensor) and candidates.ndim == 2:
-            distance = gathered(self.distance_spec, target.query, self._gather(candidates))
+            table, ids = self._listed(candidates)
+            distance = gathered(self.distance_spec, target.query, table, ids, budget)
         else:
             table = self.candidates(slice(None) if candidates is None else candidates)
-            distance = pairwise(self.distance_spec, target.query, table)
+            distance = pairwise(self.distance_spec, target.query, table, budget)
         return distance if target.constant is None else distance + target.constant[:, None]
 
-    def _gather(self, ids: Int[Tensor, "rows c"]) -> Float[Tensor, "rows c width"]:
-        # Where there are more candidates than entities, squashing the table once is less work than row by row.
-        if ids.numel() < self.num_entities:
-            return self.candidates(ids)
-        return nn.functional.embedding(ids, self.candidates(slice(None)))
+    def _listed(self, ids: Int[Tensor, "lists c"]) -> tuple[Float[Tensor, "table width"], Int[Tensor, "lists c"]]:
+        """A table that holds the listed entities, and where in it they are."""
+        # Where more candidates are listed than there are entities, making the whole table is less work.
+        if ids.numel() >= self.num_entities:
+            return self.candidates(slice(None)), ids
+        return self.candidates(ids.flatten()), torch.arange(ids.numel(), device=ids.device).view_as(ids)
 
     def score(
         self,
         state: State,
-        candidates: Int[Tensor, "queries c"] | Int[Tensor, " c"] | slice | None = None,
+        candidates: Int[Tensor, "lists c"] | Int[Tensor, " c"] | slice | None = None,
         owner: Int[Tensor, " rows"] | None = None,
         count: int | None = None,
+        budget: int = MEMORY_BUDGET,
     ) -> Float[Tensor, "queries c"]:
         """Score = margin - modulus * distance; the higher the likelier.
 
-        `owner` says which query each row is a part of (`count` queries in all); candidates are given by query.
+        `owner` says which query each row is a part of, `count` queries in all; there is then one list a query.
         """
+        if owner is not None and isinstance(candidates, torch.Tensor) and candidates.ndim == 2:
+            candidates = candidates[owner]
+        scores = self.margin - self.modulus * self.distance(state, candidates, budget)
         if owner is None:
-            return self.margin - self.modulus * self.distance(state, candidates)
-        if count is None:
-            count = int(owner.max()) + 1
-        own = candidates[owner] if isinstance(candidates, torch.Tensor) and candidates.ndim == 2 else candidates
-        return combine(self.margin - self.modulus * self.distance(state, own), owner, count, self.disjunction)
+            return scores
+        return combine(scores, owner, int(owner.max()) + 1 if count is None else count, self.disjunction)
 
     @torch.no_grad()
     def score_all(
@@ -203,10 +213,11 @@ class QueryModel(TensorStates, nn.Module, ABC):
         count: int | None = None,
         budget: int = MEMORY_BUDGET,
     ) -> Float[Tensor, "queries entities"]:
-        """Scores of all entities; beside the result at most `budget` bytes are taken at a time."""
-        step = max(1, budget // (state.element_size() * max(1, 8 * len(state) + 4 * state.shape[1])))
+        """Scores of all entities; beside the result at most about `budget` bytes are taken at a time."""
+        # A run of the table, which is squashed on the way, and scores of every row.
+        step = max(1, budget // (2 * state.element_size() * max(1, 6 * len(state) + 4 * state.shape[1])))
         runs = [slice(start, min(start + step, self.num_entities)) for start in range(0, self.num_entities, step)]
-        return torch.cat([self.score(state, run, owner, count) for run in runs], dim=1)
+        return torch.cat([self.score(state, run, owner, count, budget // 2) for run in runs], dim=1)
 
     @torch.no_grad()
     def top_k(
@@ -217,6 +228,18 @@ class QueryModel(TensorStates, nn.Module, ABC):
         count: int | None = None,
         budget: int = MEMORY_BUDGET,
     ) -> tuple[Float[Tensor, "queries k"], Int[Tensor, "queries k"]]:
-        """The best k scores, highest first, and their entities, without holding the scores of all entities."""
-        width = 4 * state.shape[1]
-        return top_k(lambda run: self.score(state, run, owner, count), len(state), self.num_entities, k, budget, width)
+        """The best k scores, highest first, and their entities, without holding the scores of all entities.
+
+        Of equal scores the lower id comes first.
+        """
+        modulus = float(self.modulus)
+        if owner is not None or modulus <= 0:
+
+            def score(run: slice) -> Tensor:
+                return self.score(state, run, owner, count, budget // 2)
+
+            return top_k(score, len(state), self.num_entities, k, budget)
+        target = self.target(state)
+        distances, ids = nearest(self.distance_spec, target.query, self.candidates(slice(None)), k, budget)
+        constant = 0.0 if target.constant is None else target.constant[:, None]
+        return self.margin - self.modulus * (distances + constant), ids

@@ -1,11 +1,4 @@
-"""Distances without the queries x candidates x dimension temporary, parts of unions put together, and top-k.
-
-| kind | all pairs | given candidates |
-|---|---|---|
-| l1, box | L1 routine; a box is two L1 distances and one to its centre | gathered rows |
-| beta | one matrix product and constants | one batched matrix product |
-| cone | in chunks under the memory budget | gathered rows |
-"""
+"""From states to scores: the routine for each kind of distance, parts of unions put together, and the best k."""
 
 from __future__ import annotations
 
@@ -14,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import functional
 
-from flexkg.models import reference
+from flexkg.models import distance
+from flexkg.models.pairs import BUDGET as MEMORY_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,57 +17,54 @@ if TYPE_CHECKING:
 
     from flexkg.models.reference import DistanceSpec
 
-MEMORY_BUDGET = 256 << 20
-"""Bytes that temporaries of scoring may take, unless the caller says otherwise."""
 
-
-def pairwise(spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, budget: int = MEMORY_BUDGET) -> Tensor:
+def pairwise(spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
     """Distance of every query (rows, width) to every row of a table (candidates, width); (rows, candidates)."""
     match spec.kind:
         case "l1":
-            return torch.cdist(query[0], table, p=1.0)
+            (point,) = query
+            return distance.l1(point, table, memory=memory)
         case "box":
             centre, offset = query
-            outside = torch.cdist(centre + offset, table, p=1.0) + torch.cdist(centre - offset, table, p=1.0)
-            outside = outside / 2 - offset.sum(dim=-1, keepdim=True)
-            return (1 - spec.inside_weight) * outside + spec.inside_weight * torch.cdist(centre, table, p=1.0)
-        case "beta":
-            slope, constant = _beta_table(table)
-            return _log_beta(*query).sum(dim=-1, keepdim=True) + torch.addmm(
-                constant, torch.cat(query, dim=-1), slope.T
-            )
+            return distance.box(centre, offset, table, 1.0, spec.inside_weight, memory=memory)
         case "cone":
-            return _in_chunks(spec, query, table, budget)
+            axis, aperture = query
+            return distance.cone(axis, aperture, table, spec.inside_weight, memory=memory)
+        case "beta":
+            alpha, beta = query
+            return distance.beta(alpha, beta, *table.chunk(2, dim=-1), memory=memory)
 
 
-def gathered(spec: DistanceSpec, query: tuple[Tensor, ...], candidates: Tensor) -> Tensor:
-    """Distance of each query (rows, width) to its own candidates (rows, c, width); (rows, c)."""
-    if spec.kind == "beta":
-        slope, constant = _beta_table(candidates)
-        cross = (slope @ torch.cat(query, dim=-1)[:, :, None]).squeeze(-1)
-        return _log_beta(*query).sum(dim=-1, keepdim=True) + constant + cross
-    return reference.distance(spec, tuple(part[:, None] for part in query), candidates)
+def gathered(
+    spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, ids: Tensor, memory: int = MEMORY_BUDGET
+) -> Tensor:
+    """Distance of queries (rows, width) to the listed rows of a table; (rows, c).
+
+    `ids` is (rows, c), or (chunks, c): one list for each run of rows / chunks queries.
+    """
+    match spec.kind:
+        case "l1":
+            (point,) = query
+            return distance.l1_gathered(point, table, ids, memory=memory)
+        case "box":
+            centre, offset = query
+            return distance.box_gathered(centre, offset, table, ids, 1.0, spec.inside_weight, memory=memory)
+        case "cone":
+            axis, aperture = query
+            return distance.cone_gathered(axis, aperture, table, ids, spec.inside_weight, memory=memory)
+        case "beta":
+            alpha, beta = query
+            first, second = table.chunk(2, dim=-1)
+            return distance.beta_gathered(alpha, beta, first, second, ids, memory=memory)
 
 
-def _in_chunks(spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, budget: int) -> Tensor:
-    rows, width = query[0].shape
-    # A handful of temporaries of that size live at a time.
-    step = max(1, budget // max(1, 8 * rows * width * table.element_size()))
-    first = tuple(part[:, None] for part in query)
-    chunks = torch.split(table, step)
-    return torch.cat([reference.distance(spec, first, chunk[None]) for chunk in chunks], dim=1)
-
-
-def _log_beta(alpha: Tensor, beta: Tensor) -> Tensor:
-    return torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(alpha + beta)
-
-
-def _beta_table(table: Tensor) -> tuple[Tensor, Tensor]:
-    """The part of the divergence that is linear in the query, (..., 2 width), and the part without it, (...)."""
-    alpha, beta = table.chunk(2, dim=-1)
-    total = torch.digamma(alpha + beta)
-    slope = torch.cat([total - torch.digamma(alpha), total - torch.digamma(beta)], dim=-1)
-    return slope, -_log_beta(alpha, beta).sum(dim=-1) - (slope * table).sum(dim=-1)
+def nearest(
+    spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, k: int, memory: int = MEMORY_BUDGET
+) -> tuple[Tensor, Tensor]:
+    """The k nearest rows of a table and their distances, (rows, k) each; of equal ones the lower id first."""
+    parts = table.chunk(2, dim=-1) if spec.kind == "beta" else (table,)
+    found = distance.top_k(spec.kind, query, parts, k, inside_weight=spec.inside_weight, memory=memory)
+    return found.distances, found.ids
 
 
 def combine(scores: Tensor, owner: Tensor, count: int, disjunction: str) -> Tensor:
@@ -92,8 +83,8 @@ def combine(scores: Tensor, owner: Tensor, count: int, disjunction: str) -> Tens
     top = target.scatter_reduce(0, index, weight.detach(), "amax")
     total = torch.zeros_like(target).scatter_add(0, index, (weight - top.gather(0, index)).exp()).log() + top
     either = torch.where(total < -_LINEAR, total, _inverse_softplus(total.clamp(min=-_LINEAR).exp()))
-    single = torch.zeros(count, dtype=torch.int64, device=owner.device).scatter_add(0, owner, torch.ones_like(owner))
-    return torch.where((single == 1)[:, None], best, either)
+    parts = torch.zeros(count, dtype=torch.int64, device=owner.device).scatter_add(0, owner, torch.ones_like(owner))
+    return torch.where((parts == 1)[:, None], best, either)
 
 
 _LINEAR = 30.0
@@ -108,21 +99,22 @@ def _inverse_softplus(values: Tensor) -> Tensor:
 
 
 def top_k(
-    score: Callable[[slice], Tensor], rows: int, num_entities: int, k: int, budget: int, width: int
+    score: Callable[[slice], Tensor], rows: int, num_entities: int, k: int, memory: int = MEMORY_BUDGET
 ) -> tuple[Tensor, Tensor]:
-    """The k best scores and their entities, (rows, k) each, from `score`, which takes a run of entities at a time."""
+    """The k best scores and their entities, (rows, k) each, from `score`, which takes a run of entities at a time.
+
+    Of equal scores the lower id comes first.
+    """
     k = min(k, num_entities)
-    step = min(num_entities, max(k, budget // (8 * 4 * max(1, rows + width))))
+    # A run of scores of every part, what combines them, and the sorted copy with its places.
+    step = max(k, 1, memory // (2 * 64 * max(1, rows)))
     best: tuple[Tensor, Tensor] | None = None
     for start in range(0, num_entities, step):
-        stop = min(start + step, num_entities)
-        scores = score(slice(start, stop))
-        values, places = scores.topk(min(k, stop - start), dim=1)
-        ids = places + start
+        values, ids = score(slice(start, min(start + step, num_entities))).sort(dim=1, descending=True, stable=True)
+        values, ids = values[:, :k], ids[:, :k] + start
         if best is not None:
-            values, ids = torch.cat([best[0], values], dim=1), torch.cat([best[1], ids], dim=1)
-        # Stable, so that of equal scores the one found first stays first.
-        values, order = values.sort(dim=1, descending=True, stable=True)
-        best = values[:, :k], ids.gather(1, order)[:, :k]
+            values, order = torch.cat([best[0], values], dim=1).sort(dim=1, descending=True, stable=True)
+            ids = torch.cat([best[1], ids], dim=1).gather(1, order)
+        best = values[:, :k], ids[:, :k]
     assert best is not None
     return best
