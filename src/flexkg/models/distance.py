@@ -11,6 +11,7 @@ the same side: the derivative of |x| is 0 at 0, and that of relu(x) too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from flexkg.models.pairs import BUDGET, Reduction, find_kernels, pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Kind = Literal["l1", "box", "cone", "beta"]
 
@@ -98,28 +99,44 @@ def cone_gathered(
 # ---------------------------------------------------------------- Beta densities
 
 
-def beta(
-    alpha: Tensor, beta: Tensor, entity_alpha: Tensor, entity_beta: Tensor, *, memory: int = BUDGET
-) -> Tensor:
+def beta(alpha: Tensor, beta: Tensor, entity_alpha: Tensor, entity_beta: Tensor, *, memory: int = BUDGET) -> Tensor:
     """Σ|KL(Beta(entity) ‖ Beta(query))|, BetaE's distance: (n, d), (n, d), (m, d), (m, d) -> (n, m).
 
     A divergence is never negative, so the bars are for rounding alone and the sum is linear in the query but for a
     constant of its own: one matrix product. Terms of thousands cancel in it, hence float64 throughout.
     """
-    query = torch.cat([alpha, beta], dim=1).double()
-    own = _log_beta(alpha.double(), beta.double())
+    query, own = _query(alpha, beta)
     keep = torch.is_grad_enabled() and any(part.requires_grad for part in (alpha, beta, entity_alpha, entity_beta))
 
     def block(query: Tensor, own: Tensor, entity_alpha: Tensor, entity_beta: Tensor) -> Tensor:
         slope, constant = _linear(entity_alpha.double(), entity_beta.double())
-        return (torch.addmm(constant, query, slope.T) + own[:, None]).to(alpha.dtype)
+        return (torch.addmm(constant, query, slope.T) + own).to(alpha.dtype)
 
-    step = max(1, memory // (12 * 8 * max(1, alpha.shape[1])))
-    columns = []
-    for rows in zip(entity_alpha.split(step), entity_beta.split(step), strict=True):
-        # Computed again in the backward pass: what autograd would keep is a dozen tables.
-        columns.append(checkpoint(block, query, own, *rows, use_reentrant=False) if keep else block(query, own, *rows))
-    return torch.cat(columns, dim=1)
+    # Computed again in the backward pass: what autograd would keep is a dozen tables.
+    again = partial(checkpoint, block, use_reentrant=False) if keep else block
+    return torch.cat([again(query, own, *rows) for rows in _blocks(entity_alpha, entity_beta, memory)], dim=1)
+
+
+class BetaEntities(NamedTuple):
+    """What `beta` computes of entities alone, in float64: most of its cost where the queries are few."""
+
+    slope: Tensor
+    """(m, 2d), along [α ; β] of the query."""
+    constant: Tensor
+    """(m,)."""
+
+
+@torch.no_grad()
+def prepare_beta(entity_alpha: Tensor, entity_beta: Tensor, *, memory: int = BUDGET) -> BetaEntities:
+    """Prepare entities once for many calls of `beta_prepared`; no gradient reaches them."""
+    parts = [_linear(*(part.double() for part in rows)) for rows in _blocks(entity_alpha, entity_beta, memory)]
+    return BetaEntities(torch.cat([slope for slope, _ in parts]), torch.cat([constant for _, constant in parts]))
+
+
+def beta_prepared(alpha: Tensor, beta: Tensor, entities: BetaEntities) -> Tensor:
+    """`beta` against prepared entities: (n, d), (n, d) -> (n, m)."""
+    query, own = _query(alpha, beta)
+    return (torch.addmm(entities.constant, query, entities.slope.T) + own).to(alpha.dtype)
 
 
 def beta_gathered(
@@ -140,7 +157,7 @@ def beta_gathered(
     on_cpu, given = alpha.device.type == "cpu", alpha.dtype
     places = ids
     if on_cpu:
-        occurring, places = ids.unique(return_inverse=True)
+        occurring, places = torch.unique(ids, return_inverse=True)
         entity_alpha, entity_beta = entity_alpha[occurring], entity_beta[occurring]
     precision = torch.float64 if on_cpu else given
     alpha, beta, entity_alpha, entity_beta = (part.to(precision) for part in (alpha, beta, entity_alpha, entity_beta))
@@ -148,6 +165,18 @@ def beta_gathered(
     product = pairs("dot", [torch.cat([alpha, beta], dim=1)], slope, places, 0.0, 0.0, reduction, memory)
     shared = constant[places].repeat_interleave(len(alpha) // max(1, len(ids)), dim=0)
     return (product + shared + _log_beta(alpha, beta)[:, None]).to(given)
+
+
+def _query(alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+    """[α ; β] of the queries, (n, 2d), and their constants, (n, 1)."""
+    alpha, beta = alpha.double(), beta.double()
+    return torch.cat([alpha, beta], dim=1), _log_beta(alpha, beta)[:, None]
+
+
+def _blocks(alpha: Tensor, beta: Tensor, memory: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Entities, as many at a time as a dozen float64 temporaries of their width leave room for."""
+    step = max(1, memory // (12 * 8 * max(1, alpha.shape[1])))
+    yield from zip(torch.split(alpha, step), torch.split(beta, step), strict=True)
 
 
 def _log_beta(alpha: Tensor, beta: Tensor) -> Tensor:
@@ -185,7 +214,7 @@ def top_k(
     """The k nearest entities of each row, exactly, a block of the table at a time; of equal ones the lower id first.
 
     Queries and table in parts as the distance takes them: (queries,), (centre, offset), (axis, aperture) or
-    (alpha, beta), and (table,) or (entity_alpha, entity_beta).
+    (alpha, beta), and (table,), (entity_alpha, entity_beta) or what `prepare_beta` returns.
     """
     rows, entities = len(queries[0]), len(table[0])
     k = min(k, entities)
@@ -193,15 +222,12 @@ def top_k(
     step = max(k, 1, memory // (2 * 40 * max(1, rows)))
 
     def distance(parts: list[Tensor]) -> Tensor:
-        match kind:
-            case "l1":
-                return l1(*queries, *parts, memory=memory // 2)
-            case "box":
-                return box(*queries, *parts, outside_weight, inside_weight, memory=memory // 2)
-            case "cone":
-                return cone(*queries, *parts, inside_weight, memory=memory // 2)
-            case "beta":
-                return beta(*queries, *parts, memory=memory // 2)
+        if kind != "beta":
+            weights = outside_weight, inside_weight
+            return pairs(kind, list(queries), parts[0], None, *weights, "sorted", memory // 2)
+        if isinstance(table, BetaEntities):
+            return beta_prepared(queries[0], queries[1], BetaEntities(*parts))
+        return beta(queries[0], queries[1], parts[0], parts[1], memory=memory // 2)
 
     with torch.no_grad():
         merge = _merger(queries[0], table[0])

@@ -4,11 +4,10 @@ Each chunk of `per` rows has its own list of candidates `ids`. All pairs are one
 candidates drawn for each row are chunks of one row. So a single set of loops serves evaluation and training.
 
 A kernel takes one row and four candidates at a time and sums along the dimension: one load of the row serves four
-sums, the compiler keeps them in registers and fills the vector units. Loops around it keep a tile of candidates and
-a tile of rows in the nearest cache. Nothing larger than the result is ever written.
+sums, which stay in registers. Loops around it keep tiles of rows and candidates in the nearest caches.
 
-Sums may be taken in any order (that is what lets them vectorise), but NaN and infinity stay what they are: a run
-that diverges must show it. Kernels hold no lock of the interpreter; `_in_threads` gives every core a run of tiles.
+Sums may be taken in any order (so they vectorise), but NaN and infinity stay what they are: a run that diverges must
+show it. Kernels hold no lock of the interpreter; `_in_threads` gives every core a run of tiles.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ _REORDER = {"reassoc", "contract", "nsz"}
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
 def _l1_four(q, a, b, c, d):
-    zero = q.dtype.type(0)
-    s0, s1, s2, s3 = zero, zero, zero, zero
+    s0, s1, s2, s3 = q.dtype.type(0), q.dtype.type(0), q.dtype.type(0), q.dtype.type(0)
     for j in range(len(q)):
         x = q[j]
         s0 += abs(x - a[j])
@@ -62,8 +60,7 @@ def _l1_four(q, a, b, c, d):
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
 def _dot_four(q, a, b, c, d):
-    zero = q.dtype.type(0)
-    s0, s1, s2, s3 = zero, zero, zero, zero
+    s0, s1, s2, s3 = q.dtype.type(0), q.dtype.type(0), q.dtype.type(0), q.dtype.type(0)
     for j in range(len(q)):
         x = q[j]
         s0 += x * a[j]
@@ -108,7 +105,7 @@ def _cone_four(q, a, b, c, d, inside):
     zero = q.dtype.type(0)
     s0, s1, s2, s3 = zero, zero, zero, zero
     w = len(a) >> 1
-    # Cut out first: an index such as 2 * w + j might be negative for all the compiler knows, and it would not vectorise.
+    # Cut out first: 2 * w + j might be negative for all the compiler knows, and the loop would not vectorise.
     cos_axis, sin_axis, cos_edge, sin_edge = q[:w], q[w : 2 * w], q[2 * w : 3 * w], q[3 * w :]
     cos_a, cos_b, cos_c, cos_d = a[:w], b[:w], c[:w], d[:w]
     sin_a, sin_b, sin_c, sin_d = a[w:], b[w:], c[w:], d[w:]
@@ -149,13 +146,8 @@ def _forward(first, last, kind, queries, table, ids, extra, inside, out):
                             s = _cone_four(q, a, b, c, d, inside)
                         else:
                             s = _dot_four(q, a, b, c, d)
-                        out[row, at] = s[0]
-                        if at + 1 < end:
-                            out[row, at + 1] = s[1]
-                        if at + 2 < end:
-                            out[row, at + 2] = s[2]
-                        if at + 3 < end:
-                            out[row, at + 3] = s[3]
+                        for more in range(min(4, end - at)):
+                            out[row, at + more] = s[more]
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
@@ -203,9 +195,7 @@ def _cone_slope(s, c, cy, sy, outside, inside, none):
     on_s = (cy if outside else none) + (inside if abs(s) < sy else none)
     on_c = sy if outside else none
     by_s, by_c = c * on_s, s * on_c
-    return (by_s if s > none else (-by_s if s < none else none)) + (
-        by_c if c > none else (-by_c if c < none else none)
-    )
+    return (by_s if s > none else (-by_s if s < none else none)) + (by_c if c > none else (-by_c if c < none else none))
 
 
 @njit(nogil=True, cache=True, fastmath=_REORDER)
@@ -232,13 +222,11 @@ def _pull_cone_table(ca, sa, cy, sy, ce, se, half, inside, into):
 def _pull(kind, to_table, q, e, g, extra, inside, into):
     """Add g times the derivative of one distance to the gradient of its candidate or of its query."""
     # Parts are cut out first: within a loop, two places of one array might overlap, and it would not vectorise.
+    own, other = (e, q) if to_table else (q, e)
     if kind == L1:
-        if to_table:
-            _pull_l1(e, q, g, into)
-        else:
-            _pull_l1(q, e, g, into)
+        _pull_l1(own, other, g, into)
     elif kind == DOT:
-        _pull_dot(q if to_table else e, g, into)
+        _pull_dot(other, g, into)
     elif kind == BOX:
         w = len(e)
         if to_table:
@@ -294,8 +282,7 @@ def _group(ids, num_entities):
         offsets[ids[place] + 1] += 1
     for entity in range(num_entities):
         offsets[entity + 1] += offsets[entity]
-    position = offsets[:-1].copy()
-    order = np.empty(len(ids), np.int64)
+    position, order = offsets[:-1].copy(), np.empty(len(ids), np.int64)
     for place in range(len(ids)):
         entity = ids[place]
         order[position[entity]] = place
@@ -336,15 +323,14 @@ def _pool() -> ThreadPoolExecutor:
 def _in_threads(tasks: int, elements: int, kernel: Callable[[int, int], Any]) -> None:
     """Run `kernel(first, last)` over all tasks, a few runs of them for every core."""
     runs = min(tasks, 4 * torch.get_num_threads()) if elements > _SMALL else 1
-    edges = [tasks * run // max(runs, 1) for run in range(runs + 1)]
     if runs <= 1:
         kernel(0, tasks)
     else:
+        edges = [tasks * run // runs for run in range(runs + 1)]
         list(_pool().map(lambda bounds: kernel(*bounds), pairwise(edges)))
 
 
-def _weights(queries: Array, outside: float, inside: float) -> tuple[Any, Any]:
-    """The weights in the precision of the arrays: a Python float would make every sum a double."""
+def _weights(queries: Array, outside: float, inside: float) -> tuple[Any, Any]:  # a float would make sums doubles
     return queries.dtype.type(outside - inside), queries.dtype.type(inside)
 
 
@@ -355,13 +341,13 @@ def _listed(ids: Tensor | None, table: Tensor) -> Array:
 
 def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float) -> Tensor:
     """Distances (n, c) of packed queries to the candidates that `ids` (chunks, c) lists for their chunk."""
-    number = KINDS.index(kind)
-    q, t, listed = _array(queries), _array(table), _listed(ids, table)
+    number, q, t, listed = KINDS.index(kind), _array(queries), _array(table), _listed(ids, table)
     out = np.empty((len(q), listed.shape[1]), q.dtype)
     weights = _weights(q, outside, inside)
     tiles = len(listed) * -(-listed.shape[1] // _TILE)
-    work = out.size * t.shape[1]
-    _in_threads(tiles, work, lambda first, last: _forward(first, last, number, q, t, listed, *weights, out))
+    _in_threads(
+        tiles, out.size * t.shape[1], lambda first, last: _forward(first, last, number, q, t, listed, *weights, out)
+    )
     return torch.from_numpy(out)
 
 
@@ -369,13 +355,14 @@ def backward_queries(
     kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float, grad: Tensor
 ) -> Tensor:
     """Gradient (n, parts * d) of the packed queries."""
-    number = KINDS.index(kind)
-    q, t, listed, g = _array(queries), _array(table), _listed(ids, table), _array(grad)
+    number, q, t = KINDS.index(kind), _array(queries), _array(table)
+    listed, g = _listed(ids, table), _array(grad)
     out = np.zeros((len(q), q.shape[1] // QUERY_PARTS[number] * QUERY_GRADIENTS[number]), q.dtype)
     weights = _weights(q, outside, inside)
     tiles = len(listed) * -(-(len(q) // max(1, len(listed))) // _TILE)
-    work = g.size * t.shape[1]
-    _in_threads(tiles, work, lambda i, j: _backward_queries(i, j, number, q, t, listed, *weights, g, out))
+    _in_threads(
+        tiles, g.size * t.shape[1], lambda i, j: _backward_queries(i, j, number, q, t, listed, *weights, g, out)
+    )
     return torch.from_numpy(out)
 
 
@@ -390,12 +377,11 @@ def backward_table(
     _atomic: bool = False,
 ) -> Tensor:
     """Gradient (m, d) of the table, summed entity by entity: no two threads write one row, and the order is fixed."""
-    number = KINDS.index(kind)
-    q, t, listed, g = _array(queries), _array(table), _listed(ids, table), _array(grad)
+    number, q, t = KINDS.index(kind), _array(queries), _array(table)
+    listed, g = _listed(ids, table), _array(grad)
     out = np.zeros((len(t), q.shape[1] // QUERY_PARTS[number]), q.dtype)
     order, offsets = _group(listed.reshape(-1), len(t))
-    weights = _weights(q, outside, inside)
-    shape = listed.shape
+    weights, shape = _weights(q, outside, inside), listed.shape
     _in_threads(
         -(-len(t) // _TILE),
         g.size * out.shape[1],

@@ -15,6 +15,8 @@ stays in registers while it runs along the dimension and its operands come trans
 in a fixed order: no atomic additions, and the same bits in every run. All shapes are known before a launch, so that
 CUDA graphs can record it.
 """
+# Compile-time constants are in capitals, as Triton writes them; its `if` on one is no expression.
+# ruff: noqa: N803, N806, SIM108
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ _SHARED = 16
 
 
 @triton.jit
-def _distance(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, extra, inside):  # noqa: N803
+def _distance(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, extra, inside):
     """One dimension's share of the distance."""
     if KIND == 0:
         result = tl.abs(q0 - t0)
@@ -57,7 +59,7 @@ def _distance(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, extra, inside):  # noq
 
 
 @triton.jit
-def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):  # noqa: N803
+def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):
     """Its derivatives, times g, by the candidate and by the first and second vector of the query."""
     if KIND == 0:
         x = t0 - q0
@@ -93,7 +95,7 @@ def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):  # no
 
 
 @triton.jit
-def _query_parts(KIND: tl.constexpr, at, d, mask):  # noqa: N803
+def _query_parts(KIND: tl.constexpr, at, d, mask):
     """The vectors of a packed query; those that a kind lacks are never used."""
     q0 = tl.load(at, mask=mask, other=0.0)
     q1 = q0
@@ -109,7 +111,7 @@ def _query_parts(KIND: tl.constexpr, at, d, mask):  # noqa: N803
 
 
 @triton.jit
-def _table_parts(KIND: tl.constexpr, at, d, mask):  # noqa: N803
+def _table_parts(KIND: tl.constexpr, at, d, mask):
     t0 = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     t1 = t0
     if KIND == 2:
@@ -119,11 +121,21 @@ def _table_parts(KIND: tl.constexpr, at, d, mask):  # noqa: N803
 
 @triton.jit
 def _tile(
-    queries, table, out, per, c, d, extra, inside, KIND: tl.constexpr, BN: tl.constexpr, BM: tl.constexpr  # noqa: N803
+    queries,
+    table,
+    out,
+    per,
+    c,
+    d,
+    extra,
+    inside,
+    KIND: tl.constexpr,
+    BN: tl.constexpr,
+    BM: tl.constexpr,
 ):
     """queries (chunks, parts * d, per) and table (chunks, parts * d, c), both transposed; out (chunks, per, c)."""
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     high = tl.cdiv(per, BN)
     wide = tl.cdiv(c, BM)
@@ -149,10 +161,21 @@ def _tile(
 
 @triton.jit
 def _gathered(
-    queries, table, ids, out, per, c, d, extra, inside, KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr  # noqa: N803
+    queries,
+    table,
+    ids,
+    out,
+    per,
+    c,
+    d,
+    extra,
+    inside,
+    KIND: tl.constexpr,
+    BC: tl.constexpr,
+    BD: tl.constexpr,
 ):
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(c, BC)
     row = pid // blocks
@@ -167,20 +190,18 @@ def _gathered(
         q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
         # Past either end all is 0, and so is the distance.
         t0, t1 = _table_parts(KIND, at_t + dims[None, :], d, listed[:, None] & inner[None, :])
-        acc += _distance(
-            KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, extra, inside
-        )
+        acc += _distance(KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, extra, inside)
     tl.store(out + row * c + places, tl.sum(acc, axis=1), mask=listed)
 
 
 @triton.jit
 def _to_queries(
     queries, table, ids, grad, out, per, c, d, extra, inside,
-    KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,  # noqa: N803
+    KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
-    GRADS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1  # noqa: N806
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
+    GRADS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(d, BD)
     row = pid // blocks
@@ -213,10 +234,10 @@ def _to_queries(
 @triton.jit
 def _to_table(
     queries, table, order, offsets, grad, out, per, c, d, extra, inside,
-    KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,  # noqa: N803
+    KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(d, BD)
     entity = pid // blocks
@@ -252,10 +273,10 @@ def _to_table(
 @triton.jit
 def _to_table_atomic(
     queries, table, ids, grad, out, per, c, d, extra, inside,
-    KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,  # noqa: N803
+    KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)  # noqa: N806
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1  # noqa: N806
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(c, BC)
     row = pid // blocks
@@ -344,9 +365,7 @@ def backward_table(
         if atomic and ids is not None:
             grid = (n * triton.cdiv(c, _CANDIDATES),)
             listed = ids.contiguous()
-            _to_table_atomic[grid](
-                queries, table, listed, g, out, *sizes, KIND=number, BC=_CANDIDATES, BD=_DIMENSIONS
-            )
+            _to_table_atomic[grid](queries, table, listed, g, out, *sizes, KIND=number, BC=_CANDIDATES, BD=_DIMENSIONS)
             return out
         order = offsets = g
         if ids is not None:

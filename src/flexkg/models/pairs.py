@@ -88,7 +88,8 @@ def _load(needs: str, where: Literal["cpu", "gpu"]) -> ModuleType | None:
 @torch.library.custom_op(
     "flexkg::pairs",
     mutates_args=(),
-    schema="(str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic) -> Tensor",
+    schema="(str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic)"
+    " -> Tensor",
 )
 def _pairs(
     kind: str,
@@ -195,9 +196,7 @@ def formula(kind: str, queries: Sequence[Tensor], candidates: Tensor, outside: f
             return ((outside - inside) * torch.relu(apart - others[0]) + inside * apart).sum(-1)
         case "cone":
             sine, edge = torch.sin(away / 2).abs(), torch.sin(others[0] / 2).abs()
-            nearer = torch.minimum(
-                torch.sin((away + others[0]) / 2).abs(), torch.sin((away - others[0]) / 2).abs()
-            )
+            nearer = torch.minimum(torch.sin((away + others[0]) / 2).abs(), torch.sin((away - others[0]) / 2).abs())
             return (torch.where(sine < edge, 0.0, nearer) + inside * torch.minimum(sine, edge)).sum(-1)
         case _:
             return (first * candidates).sum(-1)
@@ -231,7 +230,9 @@ class _Plain(torch.autograd.Function):
     """Tensor operations, a tile at a time; backward computes each tile again and differentiates it."""
 
     @staticmethod
-    def forward(ctx: Any, kind: str, outside: float, inside: float, memory: int, ids: Any, table: Any, *queries: Any) -> Any:
+    def forward(
+        ctx: Any, kind: str, outside: float, inside: float, memory: int, ids: Any, table: Any, *queries: Any
+    ) -> Any:
         ctx.save_for_backward(ids, table, *queries)
         columns = len(table) if ids is None else ids.shape[1]
         elements = memory // (_LIVE * table.element_size() * max(1, table.shape[1]))
