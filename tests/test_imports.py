@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Of a part that may be imported, sometimes only these modules: the graph provides names to the parser, no more.
 ONLY: dict[tuple[str, str], set[str]] = {("kg", "query"): {"query.names"}}
 
-HEAVY = {"torch", "duckdb", "pyoxigraph", "numba", "matplotlib", "fastapi", "pydantic"}
+HEAVY = {"torch", "duckdb", "pyoxigraph", "numba", "matplotlib", "fastapi"}
 
 
 def modules() -> dict[str, Path]:
@@ -137,6 +137,11 @@ def loaded(code: str) -> set[str]:
 )
 def test_starting_needs_nothing_heavy(code: str) -> None:
     assert not loaded(code) & HEAVY
+
+
+def test_looking_at_the_help_loads_no_settings() -> None:
+    # The command line may bring pydantic in to read its own arguments; the package does not before a recipe is read.
+    assert "pydantic" not in loaded("import flexkg") | loaded("from flexkg.cli.main import run; run(['--help'])")
 
 
 def test_answering_needs_torch_alone() -> None:
