@@ -42,7 +42,6 @@ _NEAR = 8
 """Candidates that every row of a tile meets before the next ones: these stay in the first cache."""
 _SMALL = 1 << 16
 """Elements (rows * candidates * dimension) below which starting threads costs more than it saves."""
-
 _REORDER = {"reassoc", "contract", "nsz"}
 
 

@@ -44,41 +44,54 @@ def pairs(
     """
     if ids is not None:
         ids = _checked(ids, len(queries[0]), len(table))
-    if find_kernels(queries[0], table) is None:
-        result: Tensor = _Plain.apply(kind, outside, inside, memory, ids, table, *queries)  # type: ignore[no-untyped-call]
+    result: Tensor
+    if not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
+        result = _Plain.apply(kind, outside, inside, memory, ids, table, *queries)  # type: ignore[no-untyped-call]
         return result
-    return _pairs(kind, queries, table, ids, outside, inside, reduction == "atomic")
+    result = _pairs(kind, queries, table, ids, outside, inside, reduction == "atomic")
+    return result
 
 
 def _checked(ids: Tensor, rows: int, entities: int) -> Tensor:
     if ids.dim() != 2 or (len(ids) == 0) != (rows == 0) or (rows and rows % len(ids)):
         raise ValueError(f"ids of shape {tuple(ids.shape)} do not divide {rows} rows into runs of equal length")
     # On a GPU looking would wait for the device; there a bad id is the caller's fault, as in torch itself.
-    if ids.device.type == "cpu" and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < entities:
+    look = ids.device.type == "cpu" and ids.numel() and not torch.compiler.is_compiling()
+    if look and not 0 <= int(ids.min()) <= int(ids.max()) < entities:
         raise IndexError(f"a candidate is outside the table of {entities} entities")
     return ids.long()
 
 
 def find_kernels(queries: Tensor, table: Tensor) -> ModuleType | None:
     """The module of compiled kernels for these tensors, or None for the plain path."""
-    if os.environ.get("FLEXKG_PLAIN"):
+    device = queries.device.type
+    if not _has_kernels(device, queries.dtype, table.dtype):
         return None
-    if queries.device.type == "cuda":
-        fits = queries.dtype == torch.float32 and table.dtype in (torch.float32, torch.bfloat16)
-        return _load("triton", "gpu") if fits else None
-    fits = queries.device.type == "cpu" and queries.dtype == table.dtype in (torch.float32, torch.float64)
-    return _load("numba", "cpu") if fits else None
+    return _load("gpu" if device == "cuda" else "cpu")
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _has_kernels(device: str, queries: torch.dtype, table: torch.dtype) -> bool:
+    if os.environ.get("FLEXKG_PLAIN"):
+        return False
+    if device == "cuda":
+        return queries == torch.float32 and table in (torch.float32, torch.bfloat16) and _installed("triton")
+    return device == "cpu" and queries == table in (torch.float32, torch.float64) and _installed("numba")
 
 
 @lru_cache(maxsize=2)
-def _load(needs: str, where: Literal["cpu", "gpu"]) -> ModuleType | None:
-    if find_spec(needs) is None:
-        return None
+def _installed(package: str) -> bool:
+    return find_spec(package) is not None
+
+
+def _load(where: Literal["cpu", "gpu"]) -> ModuleType:
     if where == "cpu":
-        from flexkg.models import kernels_cpu as module
-    else:
-        from flexkg.models import kernels_gpu as module
-    return module
+        from flexkg.models import kernels_cpu
+
+        return kernels_cpu
+    from flexkg.models import kernels_gpu
+
+    return kernels_gpu
 
 
 # ---------------------------------------------------------------- kernels
@@ -253,7 +266,7 @@ class _Plain(torch.autograd.Function):
         grads = [torch.zeros_like(part) for part in queries]
         of_table = torch.zeros_like(table)
         for rows, span in _tiles(len(grad), columns, elements):
-            places = span if ids is None else _listed(ids, len(grad), rows, span)
+            places: Any = span if ids is None else _listed(ids, len(grad), rows, span)
             parts = [part[rows].detach().requires_grad_() for part in queries]
             candidates = table[places].detach().requires_grad_()
             with torch.enable_grad():
