@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from flexkg import __version__
-from flexkg.cli import answer, bench, data, data_import, models, workload_build
+from flexkg.cli import answer, bench, data, data_import, models, workload, workload_build
 from flexkg.errors import FlexError, QueryError
 from flexkg.query.shapes import SHAPES
 
@@ -36,6 +36,10 @@ data_app.command("info")(data.info_command)
 workload_app = typer.Typer(help="Queries with answers, for training and evaluation.", no_args_is_help=True)
 app.add_typer(workload_app, name="workload")
 workload_app.command("build")(workload_build.build_command)
+workload_app.command("info")(workload.info_command)
+workload_app.command("export")(workload.export_command)
+workload_app.command("import")(workload.import_command)
+workload_app.command("import-betae")(workload.import_betae_command)
 app.command("answer")(answer.answer_command)
 app.command("models")(models.models_command)
 app.command("recipes")(models.recipes_command)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flexkg.query.shapes import template_of
+from flexkg.query.terms import And, Iff, Implies, Minus, Not, Or, Xor
+from flexkg.query.terms import Any as Everything
+from flexkg.query.walk import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,3 +89,30 @@ class QuerySet:
     def template(self) -> Term:
         """The queries' common term, with slot numbers for ids."""
         return template_of(self.key)
+
+
+def cofinite(template: Term) -> bool:
+    """Whether the engine gives the answers to queries of a template as a complement."""
+
+    def combine(node: Term, parts: tuple[bool, ...]) -> bool:
+        match node:
+            case Everything():
+                return True
+            case Not():
+                return not parts[0]
+            case And():
+                return all(parts)
+            case Or():
+                return any(parts)
+            case Minus():
+                return parts[0] and not parts[1]
+            case Implies():
+                return parts[1] or not parts[0]
+            case Xor():
+                return parts[0] != parts[1]
+            case Iff():
+                return parts[0] == parts[1]
+        # An entity is one, and what a projection reaches is listed whatever it starts from.
+        return False
+
+    return fold(template, combine)
