@@ -21,7 +21,7 @@ from flexkg.query.betae import from_nested, to_nested
 from flexkg.query.shapes import SHAPES
 from flexkg.sampling import query_files as files
 from flexkg.sampling.jsonl import export_jsonl, first_difference, import_jsonl, read_queries
-from flexkg.sampling.queries import Column
+from flexkg.sampling.queries import Column, cofinite
 from flexkg.sampling.query_files import read_file
 from flexkg.sampling.workload import Workload
 from laws import strategies as laws
@@ -134,6 +134,7 @@ def test_any_template_goes_out_and_comes_back(graph: laws.Graph, data: st.DataOb
         again = import_jsonl(folder / "out", dataset, folder / "again")
         assert again.checksum == first.checksum
         column = first.queries("test", "any").answers["hard"].row(0).tolist()
+        assert first.queries("train", "any").complement == cofinite(term)
     everything = laws.Graph(graph.num_entities, graph.num_relations, frozenset(edges))
     known = laws.Graph(graph.num_entities, graph.num_relations, frozenset(edges[::3] + edges[1::3]))
     assert set(column) == laws.naive_answers(term, everything) - laws.naive_answers(term, known)
