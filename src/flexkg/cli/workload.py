@@ -137,7 +137,7 @@ def _show(result: dict[str, Any]) -> None:
     console.print(
         Text(
             f"{sum(result['queries'].values()):,} queries over {result['data']['name']}, "
-            f"{result['bytes'] / 1e6:,.1f} MB in {result['path']}; answers are means, "
+            f"{_size(result['bytes'])} in {result['path']}; answers are means, "
             "one link is the share of hard answers that need a single missing fact",
             style="dim",
         )
@@ -157,3 +157,7 @@ def _sizes(row: dict[str, Any]) -> list[str]:
 def _one_link(hardness: dict[str, int] | None) -> str:
     total = sum(hardness.values()) if hardness else 0
     return f"{hardness.get('1', 0) / total:.0%}" if hardness and total else ""
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count / 1e3:,.1f} kB"
