@@ -323,7 +323,8 @@ def _in_threads(tasks: int, elements: int, kernel: Callable[[int, int], Any]) ->
     """Run `kernel(first, last)` over all tasks, a few runs of them for every core."""
     runs = min(tasks, 4 * torch.get_num_threads()) if elements > _SMALL else 1
     if runs <= 1:
-        kernel(0, tasks)
+        if elements:
+            kernel(0, tasks)
     else:
         edges = [tasks * run // runs for run in range(runs + 1)]
         list(_pool().map(lambda bounds: kernel(*bounds), pairwise(edges)))
@@ -341,12 +342,10 @@ def _listed(ids: Tensor | None, table: Tensor) -> Array:
 def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float) -> Tensor:
     """Distances (n, c) of packed queries to the candidates that `ids` (chunks, c) lists for their chunk."""
     number, q, t, listed = KINDS.index(kind), _array(queries), _array(table), _listed(ids, table)
-    out = np.empty((len(q), listed.shape[1]), q.dtype)
+    out = np.zeros((len(q), listed.shape[1]), q.dtype)
     weights = _weights(q, outside, inside)
     tiles = len(listed) * -(-listed.shape[1] // _TILE)
-    _in_threads(
-        tiles, out.size * t.shape[1], lambda first, last: _forward(first, last, number, q, t, listed, *weights, out)
-    )
+    _in_threads(tiles, out.size * t.shape[1], lambda i, j: _forward(i, j, number, q, t, listed, *weights, out))
     return torch.from_numpy(out)
 
 

@@ -154,7 +154,7 @@ def _pairs_backward(
         if kind == "cone":
             # Kernels see |sin y| and |cos y| of y = aperture/2; both change sign with sin 2y.
             parts = (parts[0], parts[1] * (0.5 * torch.sign(torch.sin(queries[1]))))
-        grads += [part.contiguous() for part in parts]
+        grads += [part.clone(memory_format=torch.contiguous_format) for part in parts]  # outputs may not share memory
     return grads
 
 
