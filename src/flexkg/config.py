@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from flexkg.errors import ConfigError
-from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, template_of
+from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, key_of, template_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +128,7 @@ class FlexSettings(_Model):
     @model_validator(mode="after")
     def _consistent(self) -> FlexSettings:
         if self.union == "native" and "unite" not in self.connectives:
-            raise ValueError('union = "native" needs "unite" among the connectives')
+            object.__setattr__(self, "connectives", (*self.connectives, "unite"))
         if self.connective_features == "logic" and self.boundary is None:
             raise ValueError('connective_features = "logic" needs a boundary')
         return self
@@ -171,6 +171,8 @@ class TrainingSettings(_Section):
     """Steps between checkpoints; 0 leaves it to the program."""
     validate_every: NonNegativeInt = 0
     """Steps between validations; 0 leaves it to the program."""
+    patience: NonNegativeInt = 0
+    """Validations without a better MRR after which a run stops; 0 trains to the end."""
 
     @field_validator("shapes")
     @classmethod
@@ -192,6 +194,16 @@ class DataSettings(_Section):
     """`all` learns every fact, for a final model."""
 
 
+_TRAINS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "unite": ("|", ("2u", "up")),
+    "minus": ("-", ("epep-",)),
+    "xor": ("^", ("epep^",)),
+    "implies": (">", ("epep>",)),
+    "iff": ("=", ("epep=",)),
+}
+"""For each connective the sign that shows it in a shape's key, and the shapes that train it."""
+
+
 class RunConfig(_Section):
     """Everything that decides what a run becomes, beside its data."""
 
@@ -199,6 +211,22 @@ class RunConfig(_Section):
     model: ModelSettings
     training: TrainingSettings = Field(default_factory=TrainingSettings)
     data: DataSettings = Field(default_factory=DataSettings)
+
+    @model_validator(mode="after")
+    def _trained(self) -> RunConfig:
+        """A connective with a network of its own is trained: its shapes are added where no shape has it."""
+        keys = "".join(key_of(template_for(shape)) for shape in self.training.shapes)
+        connectives = self.model.connectives if isinstance(self.model, FlexSettings) else ()
+        added = [
+            shape
+            for name in connectives
+            if name in _TRAINS and _TRAINS[name][0] not in keys
+            for shape in _TRAINS[name][1]
+        ]
+        if added:
+            shapes = (*self.training.shapes, *added)
+            object.__setattr__(self, "training", self.training.model_copy(update={"shapes": shapes}))
+        return self
 
 
 def recipe_names() -> list[str]:

@@ -75,8 +75,16 @@ def test_overrides():
     assert config.model.dim == 16
     assert config.model.boundary is None
     assert config.model.connectives == ("unite",)
-    assert config.training.shapes == ("1p", "2p")
+    assert config.training.shapes == ("1p", "2p", "2u", "up")
     assert load_recipe("flex").model.dim == 800
+
+
+def test_a_native_connective_is_trained():
+    config = load_recipe("flex", ["model.union=native", "model.connectives=intersect,xor"])
+    assert config.model.connectives == ("intersect", "xor", "unite")
+    assert config.training.shapes[-3:] == ("epep^", "2u", "up")
+    assert load_recipe("flex-full").training.shapes.count("2u") == 1
+    assert load_recipe("flex", ["training.shapes=1p,up", "model.union=native"]).training.shapes == ("1p", "up")
 
 
 def test_a_recipe_of_ones_own(tmp_path):
@@ -111,7 +119,7 @@ def test_a_configuration_survives_json():
         ("flex", "model.dim=many", "model.dim: input should be a valid integer"),
         ("flex", "model.negation=flip", "model.negation: input should be 'shift' or 'mlp'"),
         ("flex", "model.modulus=free", "model.modulus: .*'range/2' or 'calibrated'"),
-        ("flex", "model.union=native", 'needs "unite" among the connectives'),
+        ("flex-infinity", "model.connective_features=logic", "needs a boundary"),
         ("flex", "model.name=flax", "There is no model 'flax'"),
         ("flex", "training.shapes=1p,2q", "unknown shape '2q'"),
         ("flex", "description.a.b=1", "is no section"),

@@ -72,7 +72,7 @@ def calibrate_modulus(model: QueryModel, state: Tensor, candidates: Tensor) -> f
 
     From range / 2, the released start, every score is near the margin and training drives features into saturation.
     """
-    modulus = model.modulus
+    modulus, model.calibrated = model.modulus, True
     if not isinstance(modulus, torch.Tensor):
         return modulus
     modulus.fill_(model.margin / model.distance(state, candidates).mean())

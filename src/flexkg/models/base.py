@@ -67,6 +67,8 @@ class QueryModel(TensorStates, nn.Module, ABC):
     """The operators that models of this class can have."""
     modulus: Tensor | float
     """What a unit of distance costs: 1, or trained."""
+    calibrated: bool
+    """False where the modulus waits for a first batch; see `calibrate_modulus`."""
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class QueryModel(TensorStates, nn.Module, ABC):
         self.margin = margin
         self.range = (margin + 2) / dim
         self.modulus = 1.0
+        self.calibrated = True
         self.union = Union(union)
         self.disjunction = disjunction
         if disjunction not in DISJUNCTIONS:
@@ -232,14 +235,14 @@ class QueryModel(TensorStates, nn.Module, ABC):
 
         Of equal scores the lower id comes first.
         """
-        modulus = float(self.modulus)
-        if owner is not None or modulus <= 0:
+        target = self.target(state)
+        table_bytes = self.num_entities * sum(part.shape[1] for part in target.query) * state.element_size()
+        if owner is not None or table_bytes > budget // 2 or float(self.modulus) <= 0:
 
             def score(run: slice) -> Tensor:
                 return self.score(state, run, owner, count, budget // 2)
 
-            return top_k(score, len(state), self.num_entities, k, budget)
-        target = self.target(state)
-        distances, ids = nearest(self.distance_spec, target.query, self.candidates(slice(None)), k, budget)
+            return top_k(score, len(state), self.num_entities, k, budget, state.element_size() * state.shape[1])
+        distances, ids = nearest(self.distance_spec, target.query, self.candidates(slice(None)), k, budget // 2)
         constant = 0.0 if target.constant is None else target.constant[:, None]
         return self.margin - self.modulus * (distances + constant), ids

@@ -70,9 +70,10 @@ class Flex(QueryModel):
     ) -> None:
         """Every setting is described in the reference of models; the defaults are the released code's."""
         super().__init__(num_entities, num_relations, dim=dim, margin=margin, union=union, disjunction=disjunction)
-        self.connectives = (Operator.INTERSECT, *(Operator(name) for name in connectives if name != "intersect"))
-        if self.union == "native" and Operator.UNITE not in self.connectives:
-            raise ConfigError("A native union needs its own network.", hint='Add "unite" to model.connectives.')
+        asked = {Operator(name) for name in connectives} | {Operator.INTERSECT}
+        if self.union == "native":
+            asked.add(Operator.UNITE)
+        self.connectives = tuple(connective for connective in CONNECTIVES if connective in asked)
         if connective_features == "logic" and boundary is None:
             raise ConfigError(
                 "Logic over features needs a boundary: features are read as truth values between -L and L."

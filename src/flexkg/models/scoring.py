@@ -99,15 +99,15 @@ def _inverse_softplus(values: Tensor) -> Tensor:
 
 
 def top_k(
-    score: Callable[[slice], Tensor], rows: int, num_entities: int, k: int, memory: int = MEMORY_BUDGET
+    score: Callable[[slice], Tensor], rows: int, num_entities: int, k: int, memory: int, entity_bytes: int
 ) -> tuple[Tensor, Tensor]:
     """The k best scores and their entities, (rows, k) each, from `score`, which takes a run of entities at a time.
 
     Of equal scores the lower id comes first.
     """
     k = min(k, num_entities)
-    # A run of scores of every part, what combines them, and the sorted copy with its places.
-    step = max(k, 1, memory // (2 * 64 * max(1, rows)))
+    # A run of scores of every part, what combines them, the sorted copy with its places; and the entities themselves.
+    step = max(k, 1, memory // (2 * (64 * rows + 4 * entity_bytes)))
     best: tuple[Tensor, Tensor] | None = None
     for start in range(0, num_entities, step):
         values, ids = score(slice(start, min(start + step, num_entities))).sort(dim=1, descending=True, stable=True)

@@ -63,6 +63,7 @@ def test_connectives_are_created_when_asked_for():
     assert names == {"intersect"}
     full = Flex(5, 2, dim=4, hidden=4, connectives=CONNECTIVES, union="native")
     assert {name for name, _ in full.attention.named_children()} == set(CONNECTIVES)
+    assert Flex(5, 2, dim=4, hidden=4, union="native").connectives == ("intersect", "unite")
     assert "flex cannot express unite natively" in str(error_of(Flex(5, 2, dim=4, hidden=4)))
 
 
@@ -163,7 +164,5 @@ def test_variants_without_logic_and_with_logic_over_features():
 def test_settings_that_do_not_go_together():
     with pytest.raises(ConfigError, match="boundary"):
         Flex(5, 2, dim=4, connective_features="logic", boundary=None)
-    with pytest.raises(ConfigError, match="unite"):
-        Flex(5, 2, dim=4, union="native")
     with pytest.raises(ConfigError, match="disjunction"):
         Flex(5, 2, dim=4, disjunction="sum")
