@@ -253,10 +253,9 @@ def parse_config(values: Mapping[str, Any], source: str) -> RunConfig:
 
 def build_model(settings: BaseModel, num_entities: int, num_relations: int) -> QueryModel:
     """The model that the settings describe; `num_relations` counts both directions."""
-    from flexkg.models import MODELS
+    from flexkg import models
 
-    keywords = settings.model_dump()
-    return MODELS[keywords.pop("name")](num_entities, num_relations, **keywords)
+    return models.build_model(settings.model_dump(), num_entities, num_relations)
 
 
 def _read(recipe: str | Path, chain: tuple[str, ...]) -> dict[str, Any]:

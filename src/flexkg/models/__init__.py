@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,7 +17,7 @@ from flexkg.plan.executor import execute
 from flexkg.plan.prepare import Interpretation, prepare_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flexkg.plan.prepare import PreparedPlan
     from flexkg.query.terms import Term
 
-__all__ = ["MODELS", "QueryModel", "calibrate_modulus", "embed", "interpretation", "run_plan"]
+__all__ = ["MODELS", "QueryModel", "build_model", "calibrate_modulus", "embed", "interpretation", "run_plan"]
 
 MODELS: dict[str, type[QueryModel]] = {
     "gqe": GQE,
@@ -35,6 +35,13 @@ MODELS: dict[str, type[QueryModel]] = {
     "flex": Flex,
 }
 """Every model by name."""
+
+
+def build_model(settings: Mapping[str, Any], num_entities: int, num_relations: int) -> QueryModel:
+    """The model that plain settings describe, `name` and its arguments, as a run keeps them beside its weights."""
+    arguments = {key: value for key, value in settings.items() if key != "name"}
+    return MODELS[settings["name"]](num_entities, num_relations, **arguments)
+
 
 _BY_NEGATION = {Operator.MINUS, Operator.XOR, Operator.IMPLIES, Operator.IFF}
 

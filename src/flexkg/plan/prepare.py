@@ -18,8 +18,8 @@ from flexkg.plan.compiler import compile_parts, compile_terms
 from flexkg.query.limits import MAX_DISJUNCTS
 from flexkg.query.rewrite import derive, dnf
 from flexkg.query.shapes import key_of, shape_name
-from flexkg.query.terms import Or, Term
-from flexkg.query.walk import postorder
+from flexkg.query.terms import Entity, Iff, Implies, Or, Term, Xor, rebuild
+from flexkg.query.walk import fold, postorder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,10 +82,32 @@ def prepare(query: Term, by: Interpretation, limit: int = MAX_DISJUNCTS) -> Part
     notes = derived.notes
     terms: tuple[Term, ...] = (derived.term,)
     if union is Union.DNF and any(isinstance(node, Or) for node in postorder(derived.term)):
-        terms = dnf(derived.term, limit)
+        terms = _disjuncts(derived.term, limit)
         notes = (*notes, _DNF_NOTE)
     _check(terms, query, by)
     return Parts(terms, notes)
+
+
+def _disjuncts(term: Term, limit: int) -> tuple[Term, ...]:
+    """The disjunctive normal form in which connectives that hold no union stay whole, as native operators."""
+    whole: list[Term] = []
+
+    def hide(node: Term, parts: tuple[tuple[Term, bool], ...]) -> tuple[Term, bool]:
+        """The node, and whether it holds a union; what is to stay whole becomes an entity with a negative id."""
+        new = rebuild(node, tuple(part for part, _ in parts))
+        united = isinstance(node, Or) or any(union for _, union in parts)
+        if united or not isinstance(node, Xor | Implies | Iff):
+            return new, united
+        whole.append(new)
+        return Entity(-len(whole)), False
+
+    def show(node: Term, parts: tuple[Term, ...]) -> Term:
+        if isinstance(node, Entity) and node.id < 0:
+            return fold(whole[-node.id - 1], show)
+        return rebuild(node, parts)
+
+    hidden, _ = fold(term, hide)
+    return tuple(fold(disjunct, show) for disjunct in dnf(hidden, limit))
 
 
 def _check(terms: Sequence[Term], query: Term, by: Interpretation) -> None:

@@ -59,6 +59,14 @@ def test_derived_connectives_are_written_out_and_noted():
     assert prepare(Xor(A, B), by(CONES | {Operator.XOR})).terms == (Xor(A, B),)
 
 
+def test_native_connectives_stay_whole_beside_unions():
+    mine = by(CONES | {Operator.XOR, Operator.IMPLIES})
+    nested = Xor(Implies(A, B), C)
+    assert prepare(And(nested, Or(A, B)), mine).terms == (And(nested, A), And(nested, B))
+    assert prepare(Or(Not(nested), C), mine).terms == (Not(nested), C)
+    assert len(prepare(Xor(Or(A, B), C), mine).terms) == 3, "a union inside has to come out"
+
+
 @pytest.mark.parametrize("union", ["dnf", "demorgan"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_shape_is_prepared_without_union(name, union):
