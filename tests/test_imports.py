@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sampling": {"errors", "query", "kg", "plan", "engine"},
     "api": {"errors", "query", "kg", "plan", "engine", "sampling"},
     "__init__": {"errors", "api"},
-    "bench": {"errors", "query", "kg", "plan", "engine", "sampling", "api"},
+    "bench": {"errors", "query", "kg", "plan", "engine", "sampling", "api", "models"},
     "cli": {"errors", "query", "kg", "plan", "engine", "sampling", "api", "__init__", "bench", "models", "config"},
     "__main__": {"cli"},
 }

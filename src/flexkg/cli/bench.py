@@ -14,25 +14,33 @@ class Benchmark(StrEnum):
     """What can be measured."""
 
     ENGINE = "engine"
+    SCORING = "scoring"
 
 
 def bench_command(
     name: Annotated[Benchmark, typer.Argument(help="What to measure.")],
-    data: Annotated[str, typer.Option(help="The graph to measure on.")] = "fb15k-237",
-    queries: Annotated[int, typer.Option(min=1000, help="Queries of each shape.")] = 100_000,
-    growth: Annotated[bool, typer.Option(help="Also measure synthetic graphs of 10^5, 10^6 and 10^7 edges.")] = True,
+    data: Annotated[str, typer.Option(help="engine: the graph to measure on.")] = "fb15k-237",
+    queries: Annotated[int, typer.Option(min=1000, help="engine: queries of each shape.")] = 100_000,
+    growth: Annotated[bool, typer.Option(help="engine: also measure graphs of 10^5, 10^6 and 10^7 edges.")] = True,
     json: AsJson = False,
 ) -> None:
     """Measure speed and memory on this machine."""
-    from flexkg.bench import engine
-    from flexkg.kg import catalog
-
     report = lambda line: typer.echo(line, err=True)  # noqa: E731
-    figures = engine.run(catalog.resolve(data), queries=queries, growth=growth, report=report)
-    emit({"name": str(name), "figures": figures}, json, lambda: _render(figures))
+    match name:
+        case Benchmark.ENGINE:
+            from flexkg.bench import engine
+            from flexkg.kg import catalog
+
+            figures = engine.run(catalog.resolve(data), queries=queries, growth=growth, report=report)
+            render = _render_engine
+        case Benchmark.SCORING:
+            from flexkg.bench import scoring
+
+            figures, render = scoring.run(report=report), _render_scoring
+    emit({"name": str(name), "figures": figures}, json, lambda: render(figures))
 
 
-def _render(figures: dict[str, Any]) -> None:
+def _render_engine(figures: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -64,3 +72,31 @@ def _render(figures: dict[str, Any]) -> None:
         console.print(
             f"{row['edges']:,} edges: index {row['index_seconds']:.2f} s, peak {row['peak_mb']:,.0f} MB, {rates}"
         )
+
+
+def _render_scoring(figures: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    title = f"queries a second over {figures['entities']:,} entities, dimension {figures['dimension']}"
+    table = Table("distance", title=f"{title}, {figures['threads']} threads, {figures['path']}")
+    for column in ("plain", "cdist", "ratio", "ours", "ratio", "top 10", "peak MB"):
+        table.add_column(column, justify="right")
+    for kind, row in figures["all"].items():
+        rate = {name: f"{row[f'{name}_queries_per_second']:,.0f}" for name in ("plain", "routine", "ours", "top_10")}
+        ratios = f"{row['routine_ratio']:.1f}", f"{row['ratio']:.1f}"
+        peak = f"{figures['peak_mb'][kind]:,.0f}"
+        table.add_row(kind, rate["plain"], rate["routine"], ratios[0], rate["ours"], ratios[1], rate["top_10"], peak)
+    console.print(table)
+    for kind, row in figures["listed"].items():
+        console.print(
+            f"{kind}, candidates drawn for each query, forward and backward: "
+            f"{row['ours_queries_per_second']:,.0f}/s, {row['ratio']:.1f} times plain"
+        )
+    for name, row in figures.get("gpu", {}).items():
+        if isinstance(row, dict) and "forward_share" in row:
+            console.print(
+                f"gpu {name}: {row['forward_share']:.0%} of the memory's speed forward, "
+                f"{row['to_queries_share']:.0%} backward to the queries"
+            )
