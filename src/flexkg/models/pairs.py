@@ -48,6 +48,9 @@ def pairs(
     if not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
         result = _Plain.apply(kind, outside, inside, memory, ids, table, *queries)  # type: ignore[no-untyped-call]
         return result
+    if queries[0].device.type == "cpu" and not torch.compiler.is_compiling():
+        result = _Compiled.apply(kind, outside, inside, ids, table, *queries)  # type: ignore[no-untyped-call]
+        return result
     result = _pairs(kind, queries, table, ids, outside, inside, reduction == "atomic")
     return result
 
@@ -70,13 +73,16 @@ def find_kernels(queries: Tensor, table: Tensor) -> ModuleType | None:
     return _load("gpu" if device == "cuda" else "cpu")
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _has_kernels(device: str, queries: torch.dtype, table: torch.dtype) -> bool:
     if os.environ.get("FLEXKG_PLAIN"):
         return False
     if device == "cuda":
         return queries == torch.float32 and table in (torch.float32, torch.bfloat16) and _installed("triton")
     return device == "cpu" and queries == table in (torch.float32, torch.float64) and _installed("numba")
+
+
+# What `torch.compiler.assume_constant_result` does, without loading the compiler: that takes a second and 70 MB.
+_has_kernels._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=2)
@@ -95,16 +101,9 @@ def _load(where: Literal["cpu", "gpu"]) -> ModuleType:
 
 
 # ---------------------------------------------------------------- kernels
-# Opaque operators with declared shapes: torch.compile and CUDA graphs take them whole, without breaking the graph.
 
 
-@torch.library.custom_op(
-    "flexkg::pairs",
-    mutates_args=(),
-    schema="(str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic)"
-    " -> Tensor",
-)
-def _pairs(
+def _run(
     kind: str,
     queries: list[Tensor],
     table: Tensor,
@@ -119,18 +118,7 @@ def _pairs(
     return result
 
 
-@_pairs.register_fake
-def _(_kind: str, queries: list[Tensor], table: Tensor, ids: Tensor | None, *_: Any) -> Tensor:
-    return queries[0].new_empty(queries[0].shape[0], table.shape[0] if ids is None else ids.shape[1])
-
-
-@torch.library.custom_op(
-    "flexkg::pairs_backward",
-    mutates_args=(),
-    schema="(str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic, "
-    "Tensor grad, bool to_queries, bool to_table) -> Tensor[]",
-)
-def _pairs_backward(
+def _run_backward(
     kind: str,
     queries: list[Tensor],
     table: Tensor,
@@ -156,6 +144,44 @@ def _pairs_backward(
             parts = (parts[0], parts[1] * (0.5 * torch.sign(torch.sin(queries[1]))))
         grads += [part.clone(memory_format=torch.contiguous_format) for part in parts]  # outputs may not share memory
     return grads
+
+
+class _Compiled(torch.autograd.Function):
+    """The kernels as a plain function: the first call of an operator loads all of torch's compiler."""
+
+    @staticmethod
+    def forward(ctx: Any, kind: str, outside: float, inside: float, ids: Any, table: Any, *queries: Any) -> Any:
+        ctx.save_for_backward(ids, table, *queries)
+        ctx.settings = kind, outside, inside
+        return _run(kind, list(queries), table, ids, outside, inside, False)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Any) -> Any:
+        ids, table, *queries = ctx.saved_tensors
+        kind, outside, inside = ctx.settings
+        to_table, to_queries = ctx.needs_input_grad[4], any(ctx.needs_input_grad[5:])
+        grads = _run_backward(
+            kind, queries, table, ids, outside, inside, False, grad.contiguous(), to_queries, to_table
+        )
+        of_table = grads.pop(0) if to_table else None
+        return None, None, None, None, of_table, *(grads if to_queries else [None] * len(queries))
+
+
+# Opaque operators with declared shapes: torch.compile and CUDA graphs take them whole, without breaking the graph.
+_SETTINGS = "str kind, Tensor[] queries, Tensor table, Tensor? ids, float outside, float inside, bool atomic"
+_pairs = torch.library.custom_op("flexkg::pairs", _run, mutates_args=(), schema=f"({_SETTINGS}) -> Tensor")
+_pairs_backward = torch.library.custom_op(
+    "flexkg::pairs_backward",
+    _run_backward,
+    mutates_args=(),
+    schema=f"({_SETTINGS}, Tensor grad, bool to_queries, bool to_table) -> Tensor[]",
+)
+
+
+@_pairs.register_fake
+def _(_kind: str, queries: list[Tensor], table: Tensor, ids: Tensor | None, *_: Any) -> Tensor:
+    return queries[0].new_empty(queries[0].shape[0], table.shape[0] if ids is None else ids.shape[1])
 
 
 @_pairs_backward.register_fake
