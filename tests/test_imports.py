@@ -30,6 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {"errors", "query", "models"},
     "engine": {"errors", "query", "kg", "plan"},
     "sampling": {"errors", "query", "kg", "plan", "engine"},
+    "evaluation": {"errors", "query", "kg", "plan", "engine", "sampling", "models"},
+    "training": {"errors", "query", "kg", "plan", "engine", "sampling", "models", "config", "evaluation"},
     "api": {"errors", "query", "kg", "plan", "engine", "sampling"},
     "__init__": {"errors", "api"},
     "bench": {"errors", "query", "kg", "plan", "engine", "sampling", "api", "models"},

@@ -98,3 +98,9 @@ class UnsupportedOperator(FlexError):  # noqa: N818  (it names what is not suppo
         self.what = what
         self.where = where
         self.instead = instead
+
+
+class TrainingError(FlexError):
+    """A run cannot go on, or cannot be opened."""
+
+    kind = "training"

@@ -7,21 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit
+from flexkg.cli.output import AsJson, Device, emit
 
 
 class Benchmark(StrEnum):
     """What can be measured."""
 
     ENGINE = "engine"
+    SAMPLING = "sampling"
     SCORING = "scoring"
 
 
 def bench_command(
     name: Annotated[Benchmark, typer.Argument(help="What to measure.")],
-    data: Annotated[str, typer.Option(help="engine: the graph to measure on.")] = "fb15k-237",
+    data: Annotated[str, typer.Option(help="engine, sampling: the graph to measure on.")] = "fb15k-237",
     queries: Annotated[int, typer.Option(min=1000, help="engine: queries of each shape.")] = 100_000,
-    growth: Annotated[bool, typer.Option(help="engine: also measure graphs of 10^5, 10^6 and 10^7 edges.")] = True,
+    growth: Annotated[bool, typer.Option(help="engine, sampling: also graphs of 10^5 to 10^7 edges.")] = True,
+    device: Annotated[Device, typer.Option(help="sampling: where to compute.")] = Device.CPU,
     json: AsJson = False,
 ) -> None:
     """Measure speed and memory on this machine."""
@@ -33,6 +35,14 @@ def bench_command(
 
             figures = engine.run(catalog.resolve(data), queries=queries, growth=growth, report=report)
             render = _render_engine
+        case Benchmark.SAMPLING:
+            from flexkg.api import choose_device
+            from flexkg.bench import sampling
+            from flexkg.kg import catalog
+
+            where = choose_device(device).type
+            figures = sampling.run(catalog.resolve(data), growth=growth, device=where, report=report)
+            render = _render_sampling
         case Benchmark.SCORING:
             from flexkg.bench import scoring
 
@@ -72,6 +82,35 @@ def _render_engine(figures: dict[str, Any]) -> None:
         console.print(
             f"{row['edges']:,} edges: index {row['index_seconds']:.2f} s, peak {row['peak_mb']:,.0f} MB, {rates}"
         )
+
+
+def _render_sampling(figures: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("split", "shape", title=f"queries with answers a second on {figures['data']}, {figures['device']}")
+    for column in ("ours", "plain", "ratio"):
+        table.add_column(column, justify="right")
+    for split in ("train", "test"):
+        for shape, row in figures[split].items():
+            plain, ratio = row.get("plain_queries_per_second"), row.get("ratio")
+            cells = [
+                f"{row['queries_per_second']:,.0f}",
+                f"{plain:,.0f}" if plain else "",
+                f"{ratio:.1f}" if ratio else "",
+            ]
+            table.add_row(split, shape, *cells)
+    console.print(table)
+    if "ratio_geometric_mean" in figures:
+        console.print(f"{figures['ratio_geometric_mean']:.1f} times the plain Python sampler (geometric mean)")
+    whole = figures["workload"]
+    console.print(
+        f"whole workload: {whole['queries']:,} queries in {whole['seconds']:.1f} s, {whole['megabytes']:.0f} MB"
+    )
+    for row in figures.get("growth", []):
+        rates = ", ".join(f"{shape} {rate:,.0f}/s" for shape, rate in row["queries_per_second"].items())
+        console.print(f"{row['edges']:,} edges: peak {row['peak_mb']:,.0f} MB, {rates}")
 
 
 def _render_scoring(figures: dict[str, Any]) -> None:

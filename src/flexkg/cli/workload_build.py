@@ -8,15 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit, progress
-
-
-class Device(StrEnum):
-    """Where to compute."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
+from flexkg.cli.output import AsJson, Device, emit, progress
 
 
 class ProtocolName(StrEnum):

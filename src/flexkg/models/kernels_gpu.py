@@ -331,8 +331,10 @@ def backward_queries(
     number = KINDS.index(kind)
     n, d = len(queries), queries.shape[1] // QUERY_PARTS[number]
     chunks, c = (1, len(table)) if ids is None else ids.shape
-    out = queries.new_zeros(n, QUERY_GRADIENTS[number] * d, dtype=torch.float32)
-    if out.numel() and c:
+    out = queries.new_empty(n, QUERY_GRADIENTS[number] * d, dtype=torch.float32)
+    if c == 0:
+        out.zero_()
+    elif out.numel():
         listed = grad if ids is None else ids.contiguous()  # not read without ids; any tensor will do
         with torch.cuda.device_of(queries):
             _to_queries[(n * triton.cdiv(d, _DIMENSIONS),)](
@@ -356,13 +358,14 @@ def backward_table(
     number = KINDS.index(kind)
     n, d, m = len(queries), queries.shape[1] // QUERY_PARTS[number], len(table)
     chunks, c = (1, m) if ids is None else ids.shape
-    out = queries.new_zeros(m, d, dtype=torch.float32)
+    out = queries.new_empty(m, d, dtype=torch.float32)
     if out.numel() == 0 or grad.numel() == 0:
-        return out
+        return out.zero_()
     sizes = n // chunks, c, d, outside - inside, inside
     g = grad.contiguous()
     with torch.cuda.device_of(queries):
         if atomic and ids is not None:
+            out.zero_()
             grid = (n * triton.cdiv(c, _CANDIDATES),)
             listed = ids.contiguous()
             _to_table_atomic[grid](queries, table, listed, g, out, *sizes, KIND=number, BC=_CANDIDATES, BD=_DIMENSIONS)

@@ -14,6 +14,7 @@ from flexkg.kg.dataset import SPLITS
 from flexkg.query.shapes import SHAPES, template_of
 from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_queries
 from flexkg.sampling.hardness import missing_links
+from flexkg.sampling.jsonl import read_queries
 from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES, count_for
 from flexkg.sampling.queries import QuerySet
 from flexkg.sampling.sampler import fingerprint
@@ -121,7 +122,7 @@ def _query_sets(
             report = _reporter(progress, f"{split} {shape}")
             template = order.template(shape)
             if order.queries is not None and _has_queries(order.queries, split, shape):
-                queries, source = _published(pair, order, split, shape, template), "published"
+                queries, source = _published(dataset, pair, order, split, shape), "published"
             elif shape == "1p":
                 queries, source = _some(enumerate_pairs(pair, cap=_cap(dataset, order)), order), "enumerated"
             else:
@@ -155,12 +156,11 @@ def _cap(dataset: Dataset, order: Order) -> int:
     return PUBLISHED.get(dataset.name, DEFAULT).cap if order.cap is None else order.cap
 
 
-def _published(pair: Pair, order: Order, split: str, shape: str, template: Term) -> QuerySet:
+def _published(dataset: Dataset, pair: Pair, order: Order, split: str, shape: str) -> QuerySet:
     """Published queries with answers of our own, which must be the published answers where these are given."""
-    from flexkg.sampling.jsonl import read_queries
-
     assert order.queries is not None
-    key, entities, relations, easy, hard = read_queries(order.queries, split, shape)
+    template = order.template(shape)
+    key, entities, relations, easy, hard = read_queries(order.queries, split, shape, dataset)
     if template_of(key) != template:
         raise DataError(f"The queries in {order.queries}/{split}/{shape} are not of the shape {shape}.")
     ids = [torch.from_numpy(np.asarray(kind, dtype=np.int64)) for kind in (entities, relations)]

@@ -1,0 +1,277 @@
+"""Training, readable from top to bottom: draw, score, update; validate, save, stop when told to."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from flexkg.errors import TrainingError
+from flexkg.evaluation.ranking import mean_mrr, rank
+from flexkg.models import calibrate_modulus, interpretation, run_plan
+from flexkg.training import checkpoint
+from flexkg.training.batches import Batches, counts_for
+from flexkg.training.losses import learning_rate, negative_sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from flexkg.config import TrainingSettings
+    from flexkg.models import QueryModel
+    from flexkg.sampling.queries import QuerySet
+
+_PATHS = ("1p", "2p", "3p")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run reports while it goes."""
+
+    step: int
+    steps: int
+    loss: float
+    queries_per_second: float
+    mrr: float | None
+    """Of the last validation."""
+
+
+@dataclass
+class Trainer:
+    """Trains one model; everything that changes while it does is in the checkpoint."""
+
+    model: QueryModel
+    settings: TrainingSettings
+    train: Sequence[QuerySet]
+    valid: Sequence[QuerySet]
+    folder: Path
+    """Checkpoints go to `folder/checkpoints`, measurements to `folder/metrics.jsonl`."""
+    device: torch.device
+    share: tuple[int, int] = (0, 1)
+    """(this process, number of processes)."""
+    report: Callable[[Progress], None] = lambda _: None
+    record: Callable[[Mapping[str, Any]], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+    """Asked after every step; the run is saved before it ends."""
+    best: dict[str, Any] | None = None
+    seconds: float = 0.0
+    _step: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.model.to(self.device)
+        self.by = interpretation(self.model)
+        self.rounds = self._rounds()
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=self.settings.learning_rate, fused=self.device.type == "cuda"
+        )
+        self.average = _Average(self.model, self.settings.ema) if self.settings.ema else None
+        self.queries_per_step = sum(batches.queries_per_batch for batches in self.rounds)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.folder / "checkpoints"
+
+    def resume(self) -> bool:
+        """Go back to where the newest good checkpoint stood, if there is one."""
+        found = checkpoint.load_newest(self.checkpoints, self.device, self.warn)
+        if found is None:
+            return False
+        self.model.load_state_dict(dict(found.tensors["model"]))
+        _restore(self.optimizer, found.tensors["optimizer"])
+        if self.average is not None:
+            self.average.load(found.tensors["ema"])
+        self._step, self.best, self.seconds = found.step, found.state["best"], found.state["seconds"]
+        return True
+
+    def run(self) -> bool:
+        """Train to the end; False if stopped before it. The last state is saved either way."""
+        settings = self.settings
+        save_every = settings.checkpoint_every or max(1, settings.steps // 20)
+        validate_every = settings.validate_every or max(1, settings.steps // 10)
+        log_every = max(1, min(100, settings.steps // 50))
+        begin, since, last = time.perf_counter() - self.seconds, time.perf_counter(), self._step
+        losses: list[Tensor] = []
+        self.model.train()
+        if self._step == 0:
+            self._calibrate()
+        while self._step < settings.steps:
+            losses.append(self._update())
+            self._step += 1
+            self.seconds = time.perf_counter() - begin
+            if self._step % log_every == 0 or self._step == settings.steps:
+                loss = float(torch.stack(losses).mean())
+                losses.clear()
+                self._check(loss)
+                rate = (self._step - last) * self.queries_per_step / (time.perf_counter() - since)
+                since, last = time.perf_counter(), self._step
+                self.record({"step": self._step, "loss": loss, "queries_per_second": rate, "seconds": self.seconds})
+                mrr = None if self.best is None else float(self.best["last"])
+                self.report(Progress(self._step, settings.steps, loss, rate, mrr))
+            if self.valid and (self._step % validate_every == 0 or self._step == settings.steps):
+                self._validate()
+                since, last = time.perf_counter(), self._step
+                if settings.patience and self.best and self.best["without"] >= settings.patience:
+                    self.warn(f"stopped early: no better validation MRR in {self.best['without']} validations")
+                    break
+            if self._step % save_every == 0:
+                self.save()
+            if self.stop():
+                self.save()
+                return False
+        self.save()
+        return True
+
+    def save(self) -> None:
+        """Write a checkpoint of the state as it is; one process does it for all."""
+        if self.share[0] != 0:
+            return
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            raise self._diverged("a parameter is no longer a number")
+        tensors: dict[str, Mapping[str, Tensor]] = {
+            "model": self.model.state_dict(),
+            "optimizer": _tensors(self.optimizer),
+        }
+        if self.average is not None:
+            tensors["ema"] = self.average.weights
+        checkpoint.save(self.checkpoints, self._step, tensors, {"best": self.best, "seconds": self.seconds})
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """What is evaluated and asked: the average where one is kept."""
+        return self.model.state_dict() if self.average is None else self.average.weights
+
+    def _rounds(self) -> list[Batches]:
+        """One batch of all shapes for each step; the released schedule has three of them."""
+        if self.settings.update == "merged":
+            return [self._batches(self.train)]
+        paths = [queries for queries in self.train if queries.shape in _PATHS]
+        others = [queries for queries in self.train if queries.shape not in _PATHS]
+        return [self._batches(part) for part in (paths, others, paths) if part]
+
+    def _batches(self, query_sets: Sequence[QuerySet]) -> Batches:
+        settings = self.settings
+        counts = counts_for([queries.shape for queries in query_sets], settings.shares, settings.batch_size)
+        return Batches(
+            query_sets,
+            counts,
+            self.by,
+            self.model.num_entities,
+            settings.negatives,
+            settings.seed,
+            self.device,
+            self.share,
+        )
+
+    def _calibrate(self) -> None:
+        if not getattr(self.model, "calibrated", True):
+            batches = self.rounds[0]
+            batch = batches.draw(0)
+            with torch.no_grad():
+                states = run_plan(self.model, batches.prepared, batch.grounding)
+            owner = batches.prepared.owner
+            candidates = batch.candidates if owner is None else batch.candidates[owner]
+            calibrate_modulus(self.model, states, candidates)
+            if self.share[1] > 1 and isinstance(self.model.modulus, torch.Tensor):
+                # Every process has calibrated on its own share; they must not drift apart.
+                torch.distributed.broadcast(self.model.modulus.data, 0)
+
+    def _update(self) -> Tensor:
+        """One step: an update for each round. Returns the loss of the last, still on the device."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.settings, self._step)
+        for place, batches in enumerate(self.rounds):
+            batch = batches.draw(self._step * len(self.rounds) + place)
+            self.optimizer.zero_grad(set_to_none=True)
+            states = run_plan(self.model, batches.prepared, batch.grounding)
+            scores = self.model.score(states, batch.candidates, batches.prepared.owner, batches.prepared.count)
+            loss = negative_sampling(scores, batch.weights, batch.total)
+            loss.backward()  # type: ignore[no-untyped-call]
+            loss = self._share_gradients(loss.detach())
+            if self.settings.clip:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+            self.optimizer.step()
+            if self.average is not None:
+                self.average.update(self.model)
+        return loss
+
+    def _share_gradients(self, loss: Tensor) -> Tensor:
+        """Each process has its part of the batch's loss; parts add up."""
+        if self.share[1] == 1:
+            return loss
+        for parameter in self.model.parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            torch.distributed.all_reduce(parameter.grad)
+        torch.distributed.all_reduce(loss)
+        return loss
+
+    @torch.no_grad()
+    def _validate(self) -> None:
+        own = None
+        if self.average is not None:
+            own = {name: value.clone() for name, value in self.model.state_dict().items()}
+            self.model.load_state_dict(dict(self.average.weights))
+        self.model.eval()
+        results = {queries.shape: rank(self.model, queries, self.by, self.device).metrics() for queries in self.valid}
+        self.model.train()
+        if own is not None:
+            self.model.load_state_dict(own)
+        mrr = mean_mrr(results.values())
+        better = self.best is None or mrr > self.best["mrr"]
+        if better:
+            self.best = {"step": self._step, "mrr": mrr, "last": mrr, "without": 0}
+            self.save()
+        else:
+            assert self.best is not None
+            self.best = {**self.best, "last": mrr, "without": self.best["without"] + 1}
+        self.record({"step": self._step, "valid_mrr": mrr, "valid": results, "seconds": self.seconds})
+
+    def _check(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise self._diverged("the loss is no longer a number")
+
+    def _diverged(self, what: str) -> TrainingError:
+        good = checkpoint.steps(self.checkpoints)
+        kept = f"The state of step {good[-1]:,} is kept." if good else "No state was saved before."
+        return TrainingError(
+            f"Training diverged at step {self._step:,}: {what}. {kept}",
+            hint="Lower training.learning_rate, set training.clip=1, or start with training.warm_up=1000.",
+        )
+
+
+class _Average:
+    """An exponential moving average of the weights."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self._decay = decay
+        self.weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        for name, value in model.state_dict().items():
+            self.weights[name].lerp_(value, 1 - self._decay)
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        self.weights = {name: value.clone() for name, value in weights.items()}
+
+
+def _tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    states = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{name}": torch.as_tensor(value) for index, state in states.items() for name, value in state.items()
+    }
+
+
+def _restore(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        index, _, name = key.partition(".")
+        states.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
