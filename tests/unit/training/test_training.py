@@ -1,0 +1,239 @@
+"""Training repeats, resumes exactly, shares its batch between processes, and says when it goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from flexkg.config import TrainingSettings, build_model, load_recipe
+from flexkg.errors import DataError, TrainingError
+from flexkg.kg.graph import Graph
+from flexkg.models import interpretation, run_plan
+from flexkg.query.shapes import SHAPES
+from flexkg.sampling.build import Pair, enumerate_pairs, sample_queries
+from flexkg.training import checkpoint
+from flexkg.training.batches import Batches, counts_for
+from flexkg.training.loop import Trainer
+from flexkg.training.losses import learning_rate, negative_sampling
+
+ENTITIES, RELATIONS = 60, 4
+SMALL = ["model.dim=8", "model.hidden=16", "training.batch_size=32", "training.negatives=4", "training.seed=7"]
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    random = np.random.default_rng(0)
+    edges = np.unique(
+        np.stack([random.integers(0, limit, 400) for limit in (ENTITIES, RELATIONS, ENTITIES)], 1), axis=0
+    )
+    random.shuffle(edges)
+    return (
+        Graph.from_triples(edges[:-60], ENTITIES, RELATIONS),
+        Graph.from_triples(edges, ENTITIES, RELATIONS),
+    )
+
+
+@pytest.fixture(scope="module")
+def queries(graphs):
+    train, larger = graphs
+    pair = Pair.of(train, None)
+    sets = {"1p": enumerate_pairs(pair, cap=100)}
+    for shape in ("2p", "2i", "2in", "2u"):
+        sets[shape] = sample_queries(pair, shape, SHAPES[shape], 60, cap=100, seed=0, split="train")
+    valid = sample_queries(Pair.of(larger, train), "2p", SHAPES["2p"], 20, cap=100, seed=0, split="valid")
+    return sets, valid
+
+
+def trainer(folder, queries, *settings, shapes=("1p", "2p", "2i", "2in"), **options) -> Trainer:
+    config = load_recipe("flex-small", [*SMALL, *settings])
+    torch.manual_seed(config.training.seed)
+    model = build_model(config.model, ENTITIES, 2 * RELATIONS)
+    sets, valid = queries
+    return Trainer(model, config.training, [sets[s] for s in shapes], [valid], folder, torch.device("cpu"), **options)
+
+
+def same(left: Trainer, right: Trainer) -> bool:
+    ours, theirs = left.model.state_dict(), right.model.state_dict()
+    return all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def stop_after(steps: int):
+    """Say stop once, after so many steps."""
+    left = steps
+
+    def stop() -> bool:
+        nonlocal left
+        left -= 1
+        return left == 0
+
+    return stop
+
+
+def test_seeded_runs_repeat(tmp_path, queries):
+    runs = [trainer(tmp_path / name, queries, "training.steps=15") for name in "ab"]
+    assert all(run.run() for run in runs)
+    assert same(*runs)
+    other = trainer(tmp_path / "c", queries, "training.steps=15", "training.seed=8")
+    other.run()
+    assert not same(runs[0], other)
+
+
+@pytest.mark.parametrize("extra", [[], ["training.ema=0.9", "training.clip=0.5"], ["training.update=released"]])
+def test_an_interrupted_run_ends_bit_identical(tmp_path, queries, extra):
+    settings = ["training.steps=24", "training.validate_every=10", *extra]
+    whole = trainer(tmp_path / "whole", queries, *settings)
+    assert whole.run()
+    first = trainer(tmp_path / "cut", queries, *settings, stop=stop_after(11))
+    assert not first.run()
+    second = trainer(tmp_path / "cut", queries, *settings)
+    assert second.resume()
+    assert second.run()
+    assert same(whole, second)
+    assert all(torch.equal(whole.weights()[name], value) for name, value in second.weights().items())
+    assert second.best["mrr"] == whole.best["mrr"]
+    moments = [t.optimizer.state_dict()["state"] for t in (whole, second)]
+    assert all(
+        torch.equal(moments[0][i][name], moments[1][i][name]) for i in moments[0] for name in ("exp_avg", "exp_avg_sq")
+    )
+
+
+def test_training_learns(tmp_path, queries):
+    losses = []
+    run = trainer(tmp_path, queries, "training.steps=150", "training.learning_rate=0.01", record=losses.append)
+    run.run()
+    steps = [row["loss"] for row in losses if "loss" in row]
+    assert steps[-1] < 0.8 * steps[0]
+    assert [row["valid_mrr"] for row in losses if "valid_mrr" in row][-1] == run.best["last"]
+
+
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path, queries):
+    settings = ["training.steps=20", "training.checkpoint_every=5", "training.validate_every=1000"]
+    trainer(tmp_path, queries, *settings).run()
+    newest, before = sorted(checkpoint.steps(tmp_path / "checkpoints"), reverse=True)[:2]
+    file = tmp_path / "checkpoints" / f"step-{newest:09d}" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-10])
+    warnings = []
+    again = trainer(tmp_path, queries, *settings, warn=warnings.append)
+    assert again.resume()
+    assert again._step == before
+    assert str(newest) in warnings[0]
+    assert "damaged" in warnings[0]
+    for step in checkpoint.steps(tmp_path / "checkpoints"):
+        (tmp_path / "checkpoints" / f"step-{step:09d}" / "state.json").write_text("{")
+    with pytest.raises(DataError, match="No checkpoint"):
+        trainer(tmp_path, queries, *settings).resume()
+
+
+def test_only_the_newest_and_the_best_are_kept(tmp_path, queries):
+    run = trainer(tmp_path, queries, "training.steps=30", "training.checkpoint_every=3", "training.validate_every=6")
+    run.run()
+    kept = checkpoint.steps(tmp_path / "checkpoints")
+    assert kept[-1] == 30
+    assert run.best["step"] in kept
+    assert len(kept) <= 3
+    assert not [path.name for path in (tmp_path / "checkpoints").iterdir() if path.name.startswith(".")]
+
+
+def test_divergence_stops_with_a_diagnosis_and_keeps_the_last_good_state(tmp_path, queries):
+    settings = ["training.steps=40", "training.checkpoint_every=10", "training.validate_every=1000"]
+    run = trainer(tmp_path, queries, *settings)
+    update, steps = run._update, iter(range(1000))
+
+    def broken():
+        loss = update()
+        return loss * math.nan if next(steps) == 25 else loss
+
+    run._update = broken
+    with pytest.raises(TrainingError, match=r"diverged at step 26.*step 20 is kept.*learning_rate"):
+        run.run()
+    assert checkpoint.steps(tmp_path / "checkpoints")[-1] == 20
+    with torch.no_grad():
+        next(run.model.parameters()).fill_(math.nan)
+    with pytest.raises(TrainingError, match="parameter is no longer a number"):
+        run.save()
+
+
+def test_early_stopping(tmp_path, queries):
+    said = []
+    run = trainer(
+        tmp_path, queries, "training.steps=500", "training.validate_every=2", "training.patience=3",
+        "training.learning_rate=1e-9", warn=said.append,
+    )  # fmt: skip
+    assert run.run()
+    assert run._step < 500
+    assert "stopped early" in said[0]
+
+
+def test_processes_share_one_batch(queries):
+    sets, _ = queries
+    model = build_model(load_recipe("flex-small", SMALL).model, ENTITIES, 2 * RELATIONS)
+    chosen = [sets[shape] for shape in ("1p", "2p", "2u")]
+    make = lambda share: Batches(chosen, [9, 5, 4], interpretation(model), ENTITIES, 6, 3, share=share)  # noqa: E731
+    loss = lambda batches, step: _loss(model, batches, batches.draw(step))  # noqa: E731
+    whole, parts = make((0, 1)), [make((rank, 3)) for rank in range(3)]
+    for step in (0, 5):
+        expected = loss(whole, step)
+        assert sum(loss(part, step) for part in parts).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def _loss(model, batches, batch):
+    states = run_plan(model, batches.prepared, batch.grounding)
+    scores = model.score(states, batch.candidates, batches.prepared.owner, batches.prepared.count)
+    return negative_sampling(scores, batch.weights, batch.total)
+
+
+def test_batches_are_decided_by_seed_and_step(queries):
+    sets, _ = queries
+    by = interpretation(build_model(load_recipe("flex-small", SMALL).model, ENTITIES, 2 * RELATIONS))
+    make = lambda seed: Batches([sets["2p"]], [16], by, ENTITIES, 5, seed)  # noqa: E731
+    assert torch.equal(make(1).draw(4).candidates, make(1).draw(4).candidates)
+    assert not torch.equal(make(1).draw(4).candidates, make(1).draw(5).candidates)
+    assert not torch.equal(make(1).draw(4).candidates, make(2).draw(4).candidates)
+
+
+def test_counts_follow_the_shares():
+    assert counts_for(["1p", "2p", "2in"], {"2in": 0.1}, 1000) == [476, 476, 48]
+    assert counts_for(["a", "b", "c"], {}, 2) == [1, 1, 1]
+    assert sum(counts_for(list("abcdefg"), {"a": 3.0}, 512)) == 512
+
+
+def test_the_loss_is_the_formula():
+    scores = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, -2.0]])
+    weights = torch.tensor([0.5, 0.25])
+    sigmoid = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
+    expected = 0.0
+    for row, weight in zip(scores.tolist(), weights.tolist(), strict=True):
+        expected += weight * (-math.log(sigmoid(row[0])) - sum(math.log(sigmoid(-s)) for s in row[1:]) / 2)
+    assert negative_sampling(scores, weights).item() == pytest.approx(expected / 0.75 / 2, rel=1e-6)
+    allowed = torch.tensor([[True, False], [True, True]])
+    assert negative_sampling(scores, weights, allowed=allowed).item() != pytest.approx(expected / 0.75 / 2)
+
+
+def test_learning_rates():
+    rate = lambda step, **more: learning_rate(TrainingSettings(steps=1000, learning_rate=1.0, **more), step)  # noqa: E731
+    assert [rate(step, schedule="released") for step in (0, 499, 500, 749, 750)] == pytest.approx(
+        [1, 1, 0.2, 0.2, 0.04]
+    )
+    assert rate(0, warm_up=100, schedule="constant") == pytest.approx(0.01)
+    assert rate(550, warm_up=100, schedule="linear") == pytest.approx(0.5)
+    assert rate(500, schedule="cosine") == pytest.approx(0.5)
+
+
+def test_a_shape_without_queries_is_named():
+    empty = sample_queries(
+        Pair.of(Graph.from_triples(np.zeros((0, 3), int), 3, 1), None),
+        "2p",
+        SHAPES["2p"],
+        1,
+        cap=1,
+        seed=0,
+        split="train",
+    )
+    by = interpretation(build_model(load_recipe("flex-small", SMALL).model, 3, 2))
+    with pytest.raises(DataError, match="no training queries of the shape 2p"):
+        Batches([empty], [4], by, 3, 2, 0)
+    assert json.dumps(empty.extra)
