@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flexkg.errors import DataError, FlexError, LimitError, QueryError
+from flexkg.version import __version__
 
 if TYPE_CHECKING:
     from flexkg.api import KnowledgeGraph, load
 
 __all__ = ["DataError", "FlexError", "KnowledgeGraph", "LimitError", "QueryError", "__version__", "load"]
-__version__ = "0.1.0.dev0"
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from flexkg import __version__
-from flexkg.cli import answer, bench, data, data_import, models, workload, workload_build
+from flexkg.cli import answer, bench, data, data_import, models, train, workload, workload_build
 from flexkg.errors import FlexError, QueryError
 from flexkg.query.shapes import SHAPES
 
@@ -41,6 +41,7 @@ workload_app.command("export")(workload.export_command)
 workload_app.command("import")(workload.import_command)
 workload_app.command("import-betae")(workload.import_betae_command)
 app.command("answer")(answer.answer_command)
+app.command("train")(train.train_command)
 app.command("models")(models.models_command)
 app.command("recipes")(models.recipes_command)
 app.command("bench")(bench.bench_command)

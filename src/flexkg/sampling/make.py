@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_
 from flexkg.sampling.hardness import missing_links
 from flexkg.sampling.jsonl import read_queries
 from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES, count_for
-from flexkg.sampling.queries import QuerySet
 from flexkg.sampling.sampler import fingerprint
 from flexkg.sampling.workload import check_target, data_of, writing
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from flexkg.kg.dataset import Dataset
     from flexkg.query.terms import Term
+    from flexkg.sampling.queries import QuerySet
 
 
 @dataclass(frozen=True)
@@ -186,21 +186,14 @@ def _some(queries: QuerySet, order: Order) -> QuerySet:
     """All queries, or a random `count` of them."""
     if order.count is None or order.count >= len(queries):
         return queries
-    rows = np.sort(np.random.default_rng(order.seed).choice(len(queries), order.count, replace=False))
-    answers = {name: column.take(rows) for name, column in queries.answers.items()}
-    return _changed(queries, entities=queries.entities[rows], relations=queries.relations[rows], answers=answers)
+    return queries.take(np.sort(np.random.default_rng(order.seed).choice(len(queries), order.count, replace=False)))
 
 
 def _with_hardness(pair: Pair, queries: QuerySet) -> QuerySet:
     begin = time.perf_counter()
     links = missing_links(pair, queries)
     queries.extra["hardness_seconds"] = time.perf_counter() - begin
-    return _changed(queries, hardness=links)
-
-
-def _changed(queries: QuerySet, **changes: Any) -> QuerySet:
-    fields = ("shape", "key", "entities", "relations", "answers", "complement", "hardness", "extra")
-    return QuerySet(**{name: changes.get(name, getattr(queries, name)) for name in fields})
+    return replace(queries, hardness=links)
 
 
 def _marks(queries: QuerySet) -> Tensor:

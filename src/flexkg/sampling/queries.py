@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,18 @@ class QuerySet:
 
     def __len__(self) -> int:
         return len(self.entities)
+
+    def take(self, rows: Index) -> QuerySet:
+        """Some queries, in the given order."""
+        hardness = self.hardness
+        if hardness is not None:
+            hard = self.answers["hard"]
+            numbered = Column(hard.offsets, np.arange(len(hard.members), dtype=np.int32)).take(rows)
+            hardness = hardness[numbered.members]
+        answers = {name: column.take(rows) for name, column in self.answers.items()}
+        return replace(
+            self, entities=self.entities[rows], relations=self.relations[rows], answers=answers, hardness=hardness
+        )
 
     @cached_property
     def template(self) -> Term:

@@ -62,7 +62,8 @@ class Trainer:
     """Asked after every step; the run is saved before it ends."""
     best: dict[str, Any] | None = None
     seconds: float = 0.0
-    _step: int = field(default=0, init=False)
+    step: int = field(default=0, init=False)
+    """Steps done."""
 
     def __post_init__(self) -> None:
         self.model.to(self.device)
@@ -88,7 +89,7 @@ class Trainer:
         _restore(self.optimizer, found.tensors["optimizer"])
         if self.average is not None:
             self.average.load(found.tensors["ema"])
-        self._step, self.best, self.seconds = found.step, found.state["best"], found.state["seconds"]
+        self.step, self.best, self.seconds = found.step, found.state["best"], found.state["seconds"]
         return True
 
     def run(self) -> bool:
@@ -97,31 +98,31 @@ class Trainer:
         save_every = settings.checkpoint_every or max(1, settings.steps // 20)
         validate_every = settings.validate_every or max(1, settings.steps // 10)
         log_every = max(1, min(100, settings.steps // 50))
-        begin, since, last = time.perf_counter() - self.seconds, time.perf_counter(), self._step
+        begin, since, last = time.perf_counter() - self.seconds, time.perf_counter(), self.step
         losses: list[Tensor] = []
         self.model.train()
-        if self._step == 0:
+        if self.step == 0:
             self._calibrate()
-        while self._step < settings.steps:
+        while self.step < settings.steps:
             losses.append(self._update())
-            self._step += 1
+            self.step += 1
             self.seconds = time.perf_counter() - begin
-            if self._step % log_every == 0 or self._step == settings.steps:
+            if self.step % log_every == 0 or self.step == settings.steps:
                 loss = float(torch.stack(losses).mean())
                 losses.clear()
                 self._check(loss)
-                rate = (self._step - last) * self.queries_per_step / (time.perf_counter() - since)
-                since, last = time.perf_counter(), self._step
-                self.record({"step": self._step, "loss": loss, "queries_per_second": rate, "seconds": self.seconds})
+                rate = (self.step - last) * self.queries_per_step / (time.perf_counter() - since)
+                since, last = time.perf_counter(), self.step
+                self.record({"step": self.step, "loss": loss, "queries_per_second": rate, "seconds": self.seconds})
                 mrr = None if self.best is None else float(self.best["last"])
-                self.report(Progress(self._step, settings.steps, loss, rate, mrr))
-            if self.valid and (self._step % validate_every == 0 or self._step == settings.steps):
+                self.report(Progress(self.step, settings.steps, loss, rate, mrr))
+            if self.valid and (self.step % validate_every == 0 or self.step == settings.steps):
                 self._validate()
-                since, last = time.perf_counter(), self._step
+                since, last = time.perf_counter(), self.step
                 if settings.patience and self.best and self.best["without"] >= settings.patience:
                     self.warn(f"stopped early: no better validation MRR in {self.best['without']} validations")
                     break
-            if self._step % save_every == 0:
+            if self.step % save_every == 0:
                 self.save()
             if self.stop():
                 self.save()
@@ -141,7 +142,7 @@ class Trainer:
         }
         if self.average is not None:
             tensors["ema"] = self.average.weights
-        checkpoint.save(self.checkpoints, self._step, tensors, {"best": self.best, "seconds": self.seconds})
+        checkpoint.save(self.checkpoints, self.step, tensors, {"best": self.best, "seconds": self.seconds})
 
     def weights(self) -> Mapping[str, Tensor]:
         """What is evaluated and asked: the average where one is kept."""
@@ -185,9 +186,9 @@ class Trainer:
     def _update(self) -> Tensor:
         """One step: an update for each round. Returns the loss of the last, still on the device."""
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.settings, self._step)
+            group["lr"] = learning_rate(self.settings, self.step)
         for place, batches in enumerate(self.rounds):
-            batch = batches.draw(self._step * len(self.rounds) + place)
+            batch = batches.draw(self.step * len(self.rounds) + place)
             self.optimizer.zero_grad(set_to_none=True)
             states = run_plan(self.model, batches.prepared, batch.grounding)
             scores = self.model.score(states, batch.candidates, batches.prepared.owner, batches.prepared.count)
@@ -226,12 +227,12 @@ class Trainer:
         mrr = mean_mrr(results.values())
         better = self.best is None or mrr > self.best["mrr"]
         if better:
-            self.best = {"step": self._step, "mrr": mrr, "last": mrr, "without": 0}
+            self.best = {"step": self.step, "mrr": mrr, "last": mrr, "without": 0}
             self.save()
         else:
             assert self.best is not None
             self.best = {**self.best, "last": mrr, "without": self.best["without"] + 1}
-        self.record({"step": self._step, "valid_mrr": mrr, "valid": results, "seconds": self.seconds})
+        self.record({"step": self.step, "valid_mrr": mrr, "valid": results, "seconds": self.seconds})
 
     def _check(self, loss: float) -> None:
         if not math.isfinite(loss):
@@ -241,7 +242,7 @@ class Trainer:
         good = checkpoint.steps(self.checkpoints)
         kept = f"The state of step {good[-1]:,} is kept." if good else "No state was saved before."
         return TrainingError(
-            f"Training diverged at step {self._step:,}: {what}. {kept}",
+            f"Training diverged at step {self.step:,}: {what}. {kept}",
             hint="Lower training.learning_rate, set training.clip=1, or start with training.warm_up=1000.",
         )
 

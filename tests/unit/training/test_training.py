@@ -119,7 +119,7 @@ def test_a_damaged_checkpoint_is_skipped_for_the_one_before(tmp_path, queries):
     warnings = []
     again = trainer(tmp_path, queries, *settings, warn=warnings.append)
     assert again.resume()
-    assert again._step == before
+    assert again.step == before
     assert str(newest) in warnings[0]
     assert "damaged" in warnings[0]
     for step in checkpoint.steps(tmp_path / "checkpoints"):
@@ -164,7 +164,7 @@ def test_early_stopping(tmp_path, queries):
         "training.learning_rate=1e-9", warn=said.append,
     )  # fmt: skip
     assert run.run()
-    assert run._step < 500
+    assert run.step < 500
     assert "stopped early" in said[0]
 
 

@@ -1,0 +1,92 @@
+"""`flexkg train`: a recipe and a graph in, a run folder out."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flexkg.cli.output import AsJson, Device, emit
+
+if TYPE_CHECKING:
+    from flexkg.training.loop import Progress
+
+
+def train_command(
+    data: Annotated[str, typer.Option(help="world, a fetched dataset, or a prepared folder.")],
+    out: Annotated[Path, typer.Option(help="The run folder to make, or to go on with.")],
+    recipe: Annotated[str, typer.Argument(help="A recipe's name (see `flexkg recipes`) or a TOML file.")] = "flex",
+    workload: Annotated[Path | None, typer.Option(help="A workload folder; one is built without it.")] = None,
+    set: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, as often as needed.")] = None,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Train a model; interrupt it at any time and go on with --resume."""
+    from flexkg.api import choose_device
+    from flexkg.config import load_recipe
+    from flexkg.kg import catalog
+    from flexkg.training.run import train
+
+    config = load_recipe(recipe, set or ())
+    with _bar(config.training.steps) as report:
+        outcome = train(
+            catalog.resolve(data),
+            config,
+            out,
+            recipe=recipe,
+            workload=workload,
+            device=choose_device(device),
+            resume=resume,
+            report=report,
+            say=lambda line: typer.echo(line, err=True),
+        )
+    emit(outcome.summary, json, lambda: _render(outcome.summary))
+    if not outcome.finished:
+        typer.echo(f"stopped at step {outcome.summary['steps']:,}; go on with --resume", err=True)
+        raise typer.Exit(130 if outcome.signal == signal.SIGINT else 0)
+
+
+class _bar:  # noqa: N801  (used like a function)
+    """A progress bar with loss, rate, time left and the last validation MRR; nothing where there is no terminal."""
+
+    def __init__(self, steps: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[what]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=steps, what="")
+
+    def __enter__(self) -> _bar:
+        if self._bar.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        mrr = "" if progress.mrr is None else f", validation MRR {100 * progress.mrr:.1f}"
+        what = f"loss {progress.loss:.4f}, {progress.queries_per_second:,.0f} queries/s{mrr}"
+        self._bar.update(self._task, completed=progress.step, what=what)
+
+
+def _render(summary: Any) -> None:
+    best = summary["best"]
+    typer.echo(
+        f"{summary['model']} with {summary['parameters']:,} parameters: {summary['steps']:,} steps in "
+        f"{summary['seconds']:.1f} s, {summary['queries_per_second']:,.0f} queries/s"
+    )
+    if best is not None:
+        typer.echo(f"best validation MRR {100 * best['mrr']:.1f} at step {best['step']:,}")
+    typer.echo(f"run folder: {summary['run']}")

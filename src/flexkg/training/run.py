@@ -1,0 +1,280 @@
+"""A run: a folder that says what it is, holds all it needs, and can be gone on with.
+
+run.json        recipe, data, version, seed, device, timings, result
+data/           the dataset, so that the run opens where the data is not
+workload/       the queries, unless a workload was given
+checkpoints/    the newest states and the best one
+metrics.jsonl   a line for every measurement
+model.safetensors   the weights to use: the best by validation, or the last
+training.svg    loss and validation MRR
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from flexkg.config import build_model, parse_config, template_for
+from flexkg.errors import DataError, TrainingError
+from flexkg.kg.dataset import SPLITS, Dataset
+from flexkg.kg.storage import atomic_file, os_errors, read_json, write_json
+from flexkg.query.shapes import SHAPES
+from flexkg.sampling.make import Order, make_workload
+from flexkg.sampling.workload import Workload
+from flexkg.training import checkpoint
+from flexkg.training.loop import Progress, Trainer
+from flexkg.training.plot import draw
+from flexkg.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from flexkg.config import RunConfig
+    from flexkg.sampling.queries import QuerySet
+
+FORMAT, VERSION = "flexkg-run", 1
+_VALIDATED = 200
+"""Queries of each shape that a validation ranks: enough to choose by, few enough not to slow the run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    finished: bool
+    signal: int | None
+    summary: Mapping[str, Any]
+
+
+def train(
+    dataset: Dataset,
+    config: RunConfig,
+    out: Path,
+    *,
+    recipe: str = "",
+    workload: Path | None = None,
+    device: torch.device | str = "cpu",
+    resume: bool = False,
+    report: Callable[[Progress], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Train what the configuration describes, or go on with it."""
+    begin = time.time()
+    place = torch.device(device)
+    share = _processes(place)
+    if config.data.train_on == "all":
+        dataset = _all_facts(dataset)
+    if share[0] == 0:
+        _open(out, dataset, config, recipe, place, resume)
+    _wait(share)
+    queries = _workload(dataset, config, out, workload, place, share, say)
+    torch.manual_seed(config.training.seed)
+    model = build_model(config.model, len(dataset.entities), 2 * len(dataset.relations))
+    with _stopping() as stopped, _recorder(out, share) as record:
+        trainer = Trainer(
+            model,
+            config.training,
+            [queries.queries("train", shape) for shape in config.training.shapes],
+            [_few(queries.queries("valid", shape)) for shape in queries.shapes("valid")],
+            out,
+            place,
+            share,
+            report,
+            record,
+            say,
+            lambda: stopped["signal"] is not None,
+        )
+        if resume and trainer.resume():
+            say(f"going on from step {trainer.step:,}")
+        finished = trainer.run()
+    summary = {
+        "run": str(out),
+        "model": model.name,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "steps": trainer.step,
+        "seconds": trainer.seconds,
+        "queries_per_second": trainer.step * trainer.queries_per_step / max(trainer.seconds, 1e-9),
+        "best": trainer.best,
+        "finished": finished,
+    }
+    if share[0] == 0:
+        _close(out, trainer, summary, time.time() - begin)
+    return Outcome(finished, stopped["signal"], summary)
+
+
+def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: torch.device, resume: bool) -> None:
+    manifest = out / "run.json"
+    if manifest.exists():
+        if not resume:
+            raise DataError(f"{out} holds a run already.", hint="Go on with it by --resume, or choose another --out.")
+        old = read_json(manifest)
+        if old.get("format") != FORMAT:
+            raise DataError(f"{manifest} is not a run's.", hint="Choose another --out.")
+        if old["data"]["checksum"] != dataset.checksum:
+            raise TrainingError(
+                f"The run in {out} was begun on other data.", hint="Give the same --data, or another --out."
+            )
+        if parse_config(old["config"], str(manifest)) != config:
+            raise TrainingError(
+                f"The run in {out} was begun with other settings.",
+                hint="Give the same recipe and --set, or start anew in another --out.",
+            )
+        return
+    if out.exists() and any(out.iterdir()):
+        raise DataError(f"The folder {out} holds something else.", hint="Choose a new folder.")
+    with os_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    dataset.save(out / "data")
+    with atomic_file(manifest) as partial:
+        write_json(
+            partial,
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "flexkg": __version__,
+                "torch": torch.__version__,
+                "recipe": recipe,
+                "config": config.model_dump(mode="json"),
+                "data": {"name": dataset.name, "checksum": dataset.checksum},
+                "seed": config.training.seed,
+                "device": torch.cuda.get_device_name(device)
+                if device.type == "cuda"
+                else platform.processor() or "cpu",
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            },
+        )
+
+
+def _close(out: Path, trainer: Trainer, summary: Mapping[str, Any], seconds: float) -> None:
+    """The weights to use, the plot and the result; the best state by validation where there is one."""
+    weights = trainer.weights()
+    if trainer.best is not None and trainer.best["step"] != trainer.step:
+        tensors = checkpoint.load(trainer.checkpoints, trainer.best["step"]).tensors
+        weights = tensors.get("ema", tensors["model"])
+    with atomic_file(out / "model.safetensors") as partial:
+        save_file({name: value.contiguous() for name, value in weights.items()}, partial)
+    with atomic_file(out / "training.svg") as partial:
+        partial.write_text(draw(out / "metrics.jsonl"), encoding="utf-8")
+    manifest = read_json(out / "run.json")
+    with atomic_file(out / "run.json") as partial:
+        write_json(partial, {**manifest, "result": {**summary, "whole_seconds": seconds}})
+
+
+def _workload(
+    dataset: Dataset,
+    config: RunConfig,
+    out: Path,
+    given: Path | None,
+    device: torch.device,
+    share: tuple[int, int],
+    say: Callable[[str], None],
+) -> Workload:
+    if given is not None:
+        workload = Workload.load(given)
+        workload.check_data(dataset)
+        for shape in config.training.shapes:
+            if shape not in workload.shapes("train"):
+                raise DataError(
+                    f"The workload {given} has no training queries of the shape {shape}.",
+                    hint=f"It has {', '.join(workload.shapes('train'))}: choose among them with --set training.shapes.",
+                )
+        return workload
+    folder = out / "workload"
+    if share[0] == 0 and not folder.exists():
+        say("building a workload")
+        extra = {shape: template_for(shape) for shape in config.training.shapes if shape not in SHAPES}
+        splits = tuple(split for split in ("train", "valid") if len(dataset.triples[split]))
+        order = Order(
+            splits=splits,
+            shapes=tuple(SHAPES),
+            train_shapes=tuple(config.training.shapes),
+            templates=extra,
+            seed=config.training.seed,
+        )
+        made = make_workload(dataset, folder, order, device=device)
+        say(f"workload built in {made['seconds']:.1f} s")
+    _wait(share)
+    return Workload.load(folder)
+
+
+def _few(queries: QuerySet) -> QuerySet:
+    """A fixed sample of the queries, for validation."""
+    if len(queries) <= _VALIDATED:
+        return queries
+    rows = np.sort(np.random.default_rng(0).choice(len(queries), _VALIDATED, replace=False))
+    return queries.take(rows)
+
+
+def _all_facts(dataset: Dataset) -> Dataset:
+    """Every fact is there to be learnt, and none is left to be predicted."""
+    facts = np.concatenate([dataset.triples[split] for split in SPLITS])
+    return Dataset(
+        dataset.name,
+        dataset.entities,
+        dataset.relations,
+        {"train": facts},
+        prefixes=dataset.prefixes,
+        source=dataset.source,
+    )
+
+
+def _processes(device: torch.device) -> tuple[int, int]:
+    """Number of this process and how many there are, as torchrun says; several join a group."""
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        return 0, 1
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return torch.distributed.get_rank(), count
+
+
+def _wait(share: tuple[int, int]) -> None:
+    if share[1] > 1:
+        torch.distributed.barrier()
+
+
+@contextmanager
+def _recorder(out: Path, share: tuple[int, int]) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    if share[0] != 0:
+        yield lambda _: None
+        return
+    with (out / "metrics.jsonl").open("a", encoding="utf-8") as file:
+
+        def record(row: Mapping[str, Any]) -> None:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+
+        yield record
+
+
+@contextmanager
+def _stopping() -> Iterator[dict[str, int | None]]:
+    """Turn SIGINT and SIGTERM into a request that the loop sees after its step; a second one ends at once."""
+    state: dict[str, int | None] = {"signal": None}
+
+    def handle(number: int, _frame: object) -> None:
+        if state["signal"] is not None:
+            raise KeyboardInterrupt
+        state["signal"] = number
+
+    try:
+        old = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: whoever called handles signals
+        yield state
+        return
+    try:
+        yield state
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

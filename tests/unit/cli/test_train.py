@@ -1,0 +1,108 @@
+"""`flexkg train`: a run folder that says what it is, survives interruption, and refuses to be mixed up."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from flexkg.cli.main import run
+from flexkg.training import checkpoint
+
+SMALL = [
+    "--set", "model.dim=8", "--set", "model.hidden=16", "--set", "training.batch_size=16",
+    "--set", "training.negatives=4", "--set", "training.shapes=1p,2i", "--device", "cpu",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("train") / "workload"
+    assert (
+        run(
+            [
+                "workload",
+                "build",
+                "world",
+                "--out",
+                str(folder),
+                "--shapes",
+                "1p,2i",
+                "--count",
+                "60",
+                "--split",
+                "train,valid",
+            ]
+        )
+        == 0
+    )
+    return folder
+
+
+def arguments(out, workload, *more: str) -> list[str]:
+    return ["train", "flex-small", "--data", "world", "--workload", str(workload), "--out", str(out), *SMALL, *more]
+
+
+def test_a_run_folder_says_what_it_is(tmp_path, workload, capsys):
+    out = tmp_path / "run"
+    assert run([*arguments(out, workload, "--set", "training.steps=6"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["model"] == "flex"
+    assert found["steps"] == 6
+    assert found["parameters"] > 10_000
+    assert found["queries_per_second"] > 0
+    assert found["best"]["mrr"] > 0
+    manifest = json.loads((out / "run.json").read_text())
+    assert manifest["recipe"] == "flex-small"
+    assert manifest["config"]["model"]["dim"] == 8
+    assert manifest["result"]["steps"] == 6
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert rows[0]["loss"] > 0
+    assert (out / "training.svg").read_text().startswith("<svg")
+    assert (out / "model.safetensors").stat().st_size > 1000
+    assert run(["data", "info", str(out / "data"), "--json"]) == 0
+
+
+def test_an_interrupted_run_goes_on(tmp_path, workload, capsys):
+    out = tmp_path / "run"
+    more = ["--set", "training.steps=100000", "--set", "training.validate_every=100000"]
+    command = [sys.executable, "-m", "flexkg", *arguments(out, workload, *more)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    while process.poll() is None and not (out / "metrics.jsonl").exists():
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert b"go on with --resume" in err
+    [step] = checkpoint.steps(out / "checkpoints")
+    capsys.readouterr()
+    assert run(arguments(out, workload, *more)) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert run([*arguments(out, workload, "--set", "training.steps=50"), "--resume"]) == 2
+    assert "other settings" in capsys.readouterr().err
+    again = subprocess.Popen([*command, "--resume"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert again.stderr is not None
+    assert f"going on from step {step:,}" in again.stderr.readline()
+    again.send_signal(signal.SIGTERM)
+    again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert checkpoint.steps(out / "checkpoints")[-1] > step
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--set", "training.shapes=3i"], "no training queries of the shape 3i"),
+        (["--set", "training.stepz=3"], "training.steps"),
+        (["--set", "model.dim=-3"], "model.dim"),
+    ],
+)
+def test_mistakes_are_found_before_training(tmp_path, workload, capsys, more, message):
+    assert run(arguments(tmp_path / "run", workload, *more)) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run" / "checkpoints").exists()
