@@ -23,6 +23,7 @@ import torch
 
 from flexkg.bench.reference import find_reference, plain_graph
 from flexkg.engine.engine import Engine
+from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.vocabulary import Vocabulary
 from flexkg.query.betae import to_nested
@@ -229,7 +230,8 @@ def _file_rate(dataset: Dataset, count: int, report: Callable[[str], None]) -> d
 
 
 def _answer_all(engine: Engine, template: Term, entities: torch.Tensor, relations: torch.Tensor) -> int:
-    return sum(int(sets.listed.lengths.sum()) for _, sets in engine.stream(template, entities, relations))
+    with leave_cores_to_kernels(engine.algebra):
+        return sum(int(sets.listed.lengths.sum()) for _, sets in engine.stream(template, entities, relations))
 
 
 def _check(

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.errors import DataError, FlexError
 from flexkg.kg.storage import atomic_file, os_errors
 from flexkg.query.betae import read_grounding
@@ -61,7 +62,8 @@ def answer_file(
         with _open(partial, "wt", zipped=out.suffix == ".gz") as target:
             while block := list(islice(lines, _LINES_AT_ONCE)):
                 parsed = [_read(dataset, line, queries, number) for number, line in block]
-                target.writelines(_answer(dataset, engine, parsed, limit))
+                with leave_cores_to_kernels(engine.algebra):
+                    target.writelines(_answer(dataset, engine, parsed, limit))
                 count += len(block)
                 progress(count)
         if count == 0:

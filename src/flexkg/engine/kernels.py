@@ -26,6 +26,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from flexkg.engine.ragged import Ragged, offsets_of
+from flexkg.engine.threads import kernel_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -296,7 +297,7 @@ def _buffer(size: int) -> Array:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, torch.get_num_threads()), thread_name_prefix="flexkg-sets")
+    return ThreadPoolExecutor(kernel_threads(), thread_name_prefix="flexkg-sets")
 
 
 def _in_threads(work: Array, widest_row: int, kernel: Callable[..., tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor]:
@@ -306,7 +307,7 @@ def _in_threads(work: Array, widest_row: int, kernel: Callable[..., tuple[int, i
     """
     num_rows = len(work)
     counts = np.zeros(num_rows, np.int64)
-    runs = 4 * torch.get_num_threads() if num_rows >= 64 else 1
+    runs = 4 * kernel_threads() if num_rows >= 64 else 1
     running = np.cumsum(work)
     edges = [0, *np.searchsorted(running, running[-1] * np.arange(1, runs) / runs).tolist(), num_rows]
 

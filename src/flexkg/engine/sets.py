@@ -78,6 +78,11 @@ class SetAlgebra:
         self._pair_offsets = torch.from_numpy(graph.pair_offsets).to(self.device)
         self._keys: Tensor | None = None
 
+    @property
+    def uses_kernels(self) -> bool:
+        """Whether large batches go through the compiled kernels."""
+        return self._compiled is not False
+
     def take(self, state: Sets, rows: slice | Tensor) -> Sets:
         """Some rows."""
         index = rows if isinstance(rows, slice) else rows.to(self.device)

@@ -14,6 +14,7 @@ import torch
 
 from flexkg.engine import ragged
 from flexkg.engine.engine import Engine
+from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.protocol import loses_answers
 from flexkg.sampling.queries import Column, QuerySet
@@ -87,22 +88,23 @@ def sample_queries(
     parts: list[_Found] = []
     reasons: Counter[str] = Counter()
     made = attempts = fruitless = 0
-    while made < count and fruitless < _PATIENCE:
-        # As many as the acceptance so far suggests, and a few more.
-        rate = max(made / attempts, 1e-3) if attempts else 0.5
-        size = int(min(_ROUND[device.type], max(256, 1.1 * (count - made) / rate)))
-        entities, relations = sampler.draw(template, size)
-        reasons["broken rule"] += size - len(entities)
-        marks, _ = fingerprint(template, entities, relations)
-        fresh = _fresh(marks, known)
-        reasons["drawn before"] += len(marks) - len(fresh)
-        found, kept = _accept(pair, template, entities[fresh], relations[fresh], cap, reasons, count - made)
-        known = torch.cat([known, marks[fresh[kept]]]).sort().values
-        attempts += size
-        fruitless = 0 if len(kept) else fruitless + size
-        made += len(kept)
-        parts += found
-        progress(made)
+    with leave_cores_to_kernels(pair.larger.algebra):
+        while made < count and fruitless < _PATIENCE:
+            # As many as the acceptance so far suggests, and a few more.
+            rate = max(made / attempts, 1e-3) if attempts else 0.5
+            size = int(min(_ROUND[device.type], max(256, 1.1 * (count - made) / rate)))
+            entities, relations = sampler.draw(template, size)
+            reasons["broken rule"] += size - len(entities)
+            marks, _ = fingerprint(template, entities, relations)
+            fresh = _fresh(marks, known)
+            reasons["drawn before"] += len(marks) - len(fresh)
+            found, kept = _accept(pair, template, entities[fresh], relations[fresh], cap, reasons, count - made)
+            known = torch.cat([known, marks[fresh[kept]]]).sort().values
+            attempts += size
+            fruitless = 0 if len(kept) else fruitless + size
+            made += len(kept)
+            parts += found
+            progress(made)
     queries = _gather(shape, template, parts, evaluated=pair.smaller is not None)
     queries.extra.update(seconds=time.perf_counter() - begin, attempts=attempts)
     if made < count:
@@ -117,7 +119,8 @@ def enumerate_pairs(pair: Pair, *, cap: int) -> QuerySet:
     order = graph.entity_pairs
     entities = torch.from_numpy(graph.pair_entities[order].astype(np.int64))[:, None]
     relations = torch.from_numpy(graph.pair_relations[order].astype(np.int64))[:, None]
-    found, _ = _accept(pair, SHAPES["1p"], entities, relations, cap, Counter(), len(order))
+    with leave_cores_to_kernels(pair.larger.algebra):
+        found, _ = _accept(pair, SHAPES["1p"], entities, relations, cap, Counter(), len(order))
     queries = _gather("1p", SHAPES["1p"], found, evaluated=pair.smaller is not None)
     queries.extra.update(seconds=time.perf_counter() - begin, attempts=len(order))
     return queries
@@ -126,7 +129,8 @@ def enumerate_pairs(pair: Pair, *, cap: int) -> QuerySet:
 def answer_queries(pair: Pair, shape: str, template: Term, entities: Tensor, relations: Tensor) -> QuerySet:
     """Given queries with their answers, whatever these are."""
     begin = time.perf_counter()
-    found, _ = _accept(pair, template, entities, relations, None, Counter(), len(entities))
+    with leave_cores_to_kernels(pair.larger.algebra):
+        found, _ = _accept(pair, template, entities, relations, None, Counter(), len(entities))
     queries = _gather(shape, template, found, evaluated=pair.smaller is not None)
     queries.extra.update(seconds=time.perf_counter() - begin)
     return queries

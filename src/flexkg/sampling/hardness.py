@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from flexkg.engine import ragged
+from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.plan.algebra import Operator
 from flexkg.plan.compiler import compile_groups
 from flexkg.plan.executor import execute
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from flexkg.engine.engine import Engine
     from flexkg.engine.sets import SetAlgebra, Sets
     from flexkg.sampling.build import Pair
     from flexkg.sampling.queries import QuerySet
@@ -117,7 +119,12 @@ class LadderAlgebra:
 def missing_links(pair: Pair, queries: QuerySet) -> NDArray[np.uint8]:
     """For each member of `hard`, the least number of missing links, (members of hard,)."""
     assert pair.smaller is not None, "training queries have no hard answers"
-    algebra = LadderAlgebra(pair.larger.algebra, pair.smaller.algebra)
+    with leave_cores_to_kernels(pair.larger.algebra):
+        return _missing_links(pair, pair.smaller, queries)
+
+
+def _missing_links(pair: Pair, smaller: Engine, queries: QuerySet) -> NDArray[np.uint8]:
+    algebra = LadderAlgebra(pair.larger.algebra, smaller.algebra)
     device = pair.larger.algebra.device
     hard = queries.answers["hard"]
     links = np.zeros(len(hard.members), np.uint8)
