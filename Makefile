@@ -36,6 +36,8 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/flexkg bench engine
+	$(BIN)/flexkg bench sampling
+	$(BIN)/flexkg bench scoring
 
 clean:
 	rm -rf $(VENV) build dist site

@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 
 _ROUND = {"cpu": 1 << 14, "cuda": 1 << 17}
 """Most groundings drawn at a time."""
-_PATIENCE = 100_000
-"""Groundings in a row without a single new query after which a shape is given up."""
+_PATIENCE = 200_000
+"""Groundings after which the yield is looked at again; a shape that gives next to nothing is given up."""
+_LEAST = 4
+"""New queries that so many groundings must give."""
+_MOST = 2_000_000, 1000
+"""Most groundings in all: so many, and so many more for each query that is asked for."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,11 @@ def sample_queries(
     known = torch.zeros(0, dtype=torch.int64, device=device) if avoid is None else avoid.to(device).sort().values
     parts: list[_Found] = []
     reasons: Counter[str] = Counter()
-    made = attempts = fruitless = 0
+    made = attempts = 0
+    watched = (0, 0)
+    most = _MOST[0] + _MOST[1] * count
     with leave_cores_to_kernels(pair.larger.algebra):
-        while made < count and fruitless < _PATIENCE:
+        while made < count and attempts < most:
             # As many as the acceptance so far suggests, and a few more.
             rate = max(made / attempts, 1e-3) if attempts else 0.5
             size = int(min(_ROUND[device.type], max(256, 1.1 * (count - made) / rate)))
@@ -101,10 +107,13 @@ def sample_queries(
             found, kept = _accept(pair, template, entities[fresh], relations[fresh], cap, reasons, count - made)
             known = torch.cat([known, marks[fresh[kept]]]).sort().values
             attempts += size
-            fruitless = 0 if len(kept) else fruitless + size
             made += len(kept)
             parts += found
             progress(made)
+            if attempts - watched[0] >= _PATIENCE:
+                if made - watched[1] < _LEAST:
+                    break
+                watched = (attempts, made)
     queries = _gather(shape, template, parts, evaluated=pair.smaller is not None)
     queries.extra.update(seconds=time.perf_counter() - begin, attempts=attempts)
     if made < count:

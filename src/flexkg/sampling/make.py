@@ -81,6 +81,15 @@ def make_workload(
     for split in order.splits:
         for shape in order.shapes_of(split):
             order.template(shape)
+    if not any(order.shapes_of(split) for split in order.splits):
+        raise FlexError("There is no shape to make.", hint="Name some with --shapes, or leave it away for all.")
+    if order.queries is not None and not any(
+        _has_queries(order.queries, split, shape) for split in order.splits for shape in order.shapes_of(split)
+    ):
+        raise DataError(
+            f"{order.queries} holds no queries of these splits and shapes.",
+            hint="It must be laid out as FOLDER/SPLIT/SHAPE.jsonl.gz, such as FOLDER/test/2p.jsonl.gz.",
+        )
     check_target(out, overwrite=overwrite)
     begin = time.perf_counter()
     shapes: dict[str, dict[str, Any]] = {}
@@ -102,6 +111,11 @@ def make_workload(
                 "queries_per_second": len(queries) / seconds if seconds else None,
                 **queries.extra,
             }
+        if not shapes:
+            raise DataError(
+                f"{dataset.name} has no facts to ask these queries about.",
+                hint="ip, pi, 2u and up are only evaluated: import the graph with --split, or name --train-shapes.",
+            )
     return {"path": str(out), "shapes": shapes, "seconds": time.perf_counter() - begin}
 
 

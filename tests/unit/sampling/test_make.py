@@ -138,6 +138,10 @@ def test_mistakes_are_found_before_any_work(world, tmp_path):
         make_workload(world, tmp_path / "w", Order(shapes=("1p", "9p")))
     with pytest.raises(FlexError, match="no split 'dev'"):
         make_workload(world, tmp_path / "w", Order(splits=("dev",)))
+    with pytest.raises(FlexError, match="no shape to make"):
+        make_workload(world, tmp_path / "w", Order(shapes=()))
+    with pytest.raises(DataError, match="holds no queries"):
+        make_workload(world, tmp_path / "w", Order(queries=tmp_path))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years")
     with pytest.raises(DataError, match="holds something else"):
@@ -204,4 +208,6 @@ class TestCommand:
         capsys.readouterr()
         assert run(["workload", "build", str(tmp_path / "g"), "--out", str(tmp_path / "w"), "--split", "test"]) == 2
         assert "no test facts" in capsys.readouterr().err
+        assert run(["workload", "build", str(tmp_path / "g"), "--out", str(tmp_path / "w"), "--shapes", "ip"]) == 2
+        assert "no facts to ask" in capsys.readouterr().err
         assert not (tmp_path / "w").exists()
