@@ -109,8 +109,8 @@ def show_next(console: Console) -> None:
     """Say what this is not yet, and what to try."""
     console.rule("What comes next", align="left")
     console.print(
-        "All of this follows from facts in the graph. Graphs are incomplete: training\n"
-        "FLEX to predict the answers that are missing comes next, and does not exist yet.\n\n"
+        "All of this follows from facts in the graph. Graphs are incomplete: asking a\n"
+        "trained FLEX for the answers that are missing comes next, and does not exist yet.\n\n"
         "Try one yourself, or bring your own data:"
     )
     for command in (
