@@ -220,7 +220,7 @@ def test_no_folder_no_queries_and_two_of_a_name(tmp_path: Path) -> None:
         read_queries(tmp_path, "train", "1p")
 
 
-@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x" * 5000)[:30]])
+@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"x" * 5000)[:30]], ids=["not gzip", "cut off"])
 def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "1p.jsonl.gz").write_bytes(data)
