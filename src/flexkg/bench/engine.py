@@ -230,7 +230,7 @@ def _file_rate(dataset: Dataset, count: int, report: Callable[[str], None]) -> d
 
 
 def _answer_all(engine: Engine, template: Term, entities: torch.Tensor, relations: torch.Tensor) -> int:
-    with leave_cores_to_kernels(engine.algebra):
+    with leave_cores_to_kernels(engine.algebra.uses_kernels):
         return sum(int(sets.listed.lengths.sum()) for _, sets in engine.stream(template, entities, relations))
 
 

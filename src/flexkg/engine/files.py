@@ -62,7 +62,7 @@ def answer_file(
         with _open(partial, "wt", zipped=out.suffix == ".gz") as target:
             while block := list(islice(lines, _LINES_AT_ONCE)):
                 parsed = [_read(dataset, line, queries, number) for number, line in block]
-                with leave_cores_to_kernels(engine.algebra):
+                with leave_cores_to_kernels(engine.algebra.uses_kernels):
                     target.writelines(_answer(dataset, engine, parsed, limit))
                 count += len(block)
                 progress(count)

@@ -11,8 +11,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flexkg.engine.sets import SetAlgebra
-
 
 @lru_cache(maxsize=1)
 def kernel_threads() -> int:
@@ -21,13 +19,13 @@ def kernel_threads() -> int:
 
 
 @contextmanager
-def leave_cores_to_kernels(algebra: SetAlgebra) -> Iterator[None]:
-    """Let torch use one thread while the compiled kernels use all.
+def leave_cores_to_kernels(used: bool = True) -> Iterator[None]:
+    """Let torch use one thread while the compiled kernels, if they are used, use all.
 
     Between kernels there are many tensor operations that are too small to share. torch's threads wait for each other
     by spinning; on a machine with anything else to do that made sampling ten times slower.
     """
-    if not algebra.uses_kernels:
+    if not used:
         yield
         return
     kernel_threads()

@@ -94,7 +94,7 @@ def sample_queries(
     made = attempts = 0
     watched = (0, 0)
     most = _MOST[0] + _MOST[1] * count
-    with leave_cores_to_kernels(pair.larger.algebra):
+    with leave_cores_to_kernels(pair.larger.algebra.uses_kernels):
         while made < count and attempts < most:
             # As many as the acceptance so far suggests, and a few more.
             rate = max(made / attempts, 1e-3) if attempts else 0.5
@@ -128,7 +128,7 @@ def enumerate_pairs(pair: Pair, *, cap: int) -> QuerySet:
     order = graph.entity_pairs
     entities = torch.from_numpy(graph.pair_entities[order].astype(np.int64))[:, None]
     relations = torch.from_numpy(graph.pair_relations[order].astype(np.int64))[:, None]
-    with leave_cores_to_kernels(pair.larger.algebra):
+    with leave_cores_to_kernels(pair.larger.algebra.uses_kernels):
         found, _ = _accept(pair, SHAPES["1p"], entities, relations, cap, Counter(), len(order))
     queries = _gather("1p", SHAPES["1p"], found, evaluated=pair.smaller is not None)
     queries.extra.update(seconds=time.perf_counter() - begin, attempts=len(order))
@@ -138,7 +138,7 @@ def enumerate_pairs(pair: Pair, *, cap: int) -> QuerySet:
 def answer_queries(pair: Pair, shape: str, template: Term, entities: Tensor, relations: Tensor) -> QuerySet:
     """Given queries with their answers, whatever these are."""
     begin = time.perf_counter()
-    with leave_cores_to_kernels(pair.larger.algebra):
+    with leave_cores_to_kernels(pair.larger.algebra.uses_kernels):
         found, _ = _accept(pair, template, entities, relations, None, Counter(), len(entities))
     queries = _gather(shape, template, found, evaluated=pair.smaller is not None)
     queries.extra.update(seconds=time.perf_counter() - begin)

@@ -119,7 +119,7 @@ class LadderAlgebra:
 def missing_links(pair: Pair, queries: QuerySet) -> NDArray[np.uint8]:
     """For each member of `hard`, the least number of missing links, (members of hard,)."""
     assert pair.smaller is not None, "training queries have no hard answers"
-    with leave_cores_to_kernels(pair.larger.algebra):
+    with leave_cores_to_kernels(pair.larger.algebra.uses_kernels):
         return _missing_links(pair, pair.smaller, queries)
 
 
