@@ -43,9 +43,12 @@ def train_command(
             report=report,
             say=lambda line: typer.echo(line, err=True),
         )
-    emit(outcome.summary, json, lambda: _render(outcome.summary))
-    if not outcome.finished:
+    summary = {key: value for key, value in outcome.summary.items() if key != "process"}
+    if outcome.summary["process"] == 0:
+        emit(summary, json, lambda: _render(summary))
+    if not outcome.finished and outcome.summary["process"] == 0:
         typer.echo(f"stopped at step {outcome.summary['steps']:,}; go on with --resume", err=True)
+    if not outcome.finished:
         raise typer.Exit(130 if outcome.signal == signal.SIGINT else 0)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from flexkg.errors import TrainingError
 from flexkg.evaluation.ranking import mean_mrr, rank
-from flexkg.models import calibrate_modulus, interpretation, run_plan
+from flexkg.models import interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.losses import learning_rate, negative_sampling
@@ -124,7 +124,7 @@ class Trainer:
                     break
             if self.step % save_every == 0:
                 self.save()
-            if self.stop():
+            if self._told_to_stop():
                 self.save()
                 return False
         self.save()
@@ -170,18 +170,33 @@ class Trainer:
             self.share,
         )
 
+    @torch.no_grad()
     def _calibrate(self) -> None:
-        if not getattr(self.model, "calibrated", True):
-            batches = self.rounds[0]
-            batch = batches.draw(0)
-            with torch.no_grad():
-                states = run_plan(self.model, batches.prepared, batch.grounding)
-            owner = batches.prepared.owner
-            candidates = batch.candidates if owner is None else batch.candidates[owner]
-            calibrate_modulus(self.model, states, candidates)
-            if self.share[1] > 1 and isinstance(self.model.modulus, torch.Tensor):
-                # Every process has calibrated on its own share; they must not drift apart.
-                torch.distributed.broadcast(self.model.modulus.data, 0)
+        """Let the mean distance of the first batch score 0, whichever process has which part of it."""
+        if getattr(self.model, "calibrated", True) or not isinstance(self.model.modulus, torch.Tensor):
+            return
+        batches = self.rounds[0]
+        batch = batches.draw(0)
+        states = run_plan(self.model, batches.prepared, batch.grounding)
+        owner = batches.prepared.owner
+        distances = self.model.distance(states, batch.candidates if owner is None else batch.candidates[owner])
+        total = torch.stack([distances.sum(), torch.tensor(float(distances.numel()), device=self.device)])
+        self._add_up(total)
+        self.model.modulus.fill_(self.model.margin * total[1] / total[0])
+
+    def _add_up(self, value: Tensor) -> None:
+        """Sum a tensor over the processes, in place."""
+        if self.share[1] > 1:
+            torch.distributed.all_reduce(value)
+
+    def _told_to_stop(self) -> bool:
+        """Whether any process was told to: they all stop at the same step."""
+        told = self.stop()
+        if self.share[1] == 1:
+            return told
+        votes = torch.tensor(float(told), device=self.device)
+        self._add_up(votes)
+        return bool(votes > 0)
 
     def _update(self) -> Tensor:
         """One step: an update for each round. Returns the loss of the last, still on the device."""
@@ -194,7 +209,8 @@ class Trainer:
             scores = self.model.score(states, batch.candidates, batches.prepared.owner, batches.prepared.count)
             loss = negative_sampling(scores, batch.weights, batch.total)
             loss.backward()  # type: ignore[no-untyped-call]
-            loss = self._share_gradients(loss.detach())
+            loss = loss.detach()
+            self._share_gradients(loss)
             if self.settings.clip:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
             self.optimizer.step()
@@ -202,16 +218,15 @@ class Trainer:
                 self.average.update(self.model)
         return loss
 
-    def _share_gradients(self, loss: Tensor) -> Tensor:
-        """Each process has its part of the batch's loss; parts add up."""
+    def _share_gradients(self, loss: Tensor) -> None:
+        """Each process has its part of the batch's loss; the parts add up."""
         if self.share[1] == 1:
-            return loss
+            return
         for parameter in self.model.parameters():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            torch.distributed.all_reduce(parameter.grad)
-        torch.distributed.all_reduce(loss)
-        return loss
+            self._add_up(parameter.grad)
+        self._add_up(loss)
 
     @torch.no_grad()
     def _validate(self) -> None:

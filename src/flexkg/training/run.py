@@ -73,6 +73,9 @@ def train(
     begin = time.time()
     place = torch.device(device)
     share = _processes(place)
+    if share[0] != 0:
+        # One process speaks for all.
+        report, say = (lambda _: None), (lambda _: None)
     if config.data.train_on == "all":
         dataset = _all_facts(dataset)
     if share[0] == 0:
@@ -98,7 +101,10 @@ def train(
         if resume and trainer.resume():
             say(f"going on from step {trainer.step:,}")
         finished = trainer.run()
+    if place.type == "cuda":
+        torch.cuda.synchronize()
     summary = {
+        "process": share[0],
         "run": str(out),
         "model": model.name,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -110,6 +116,8 @@ def train(
     }
     if share[0] == 0:
         _close(out, trainer, summary, time.time() - begin)
+    if share[1] > 1:
+        torch.distributed.destroy_process_group()
     return Outcome(finished, stopped["signal"], summary)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from flexkg.cli.main import run
 from flexkg.training import checkpoint
@@ -106,3 +109,19 @@ def test_mistakes_are_found_before_training(tmp_path, workload, capsys, more, me
     assert run(arguments(tmp_path / "run", workload, *more)) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_two_processes_train_as_one(tmp_path, workload):
+    """The same global batch gives the same weights, up to the order in which numbers are added."""
+    settings = ["--set", "training.steps=8", "--set", "training.validate_every=4"]
+    assert run(arguments(tmp_path / "one", workload, *settings)) == 0
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "flexkg"]
+    done = subprocess.run(
+        [*torchrun, *arguments(tmp_path / "two", workload, *settings), "--json"],
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == 8
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=1e-3, atol=1e-4)
