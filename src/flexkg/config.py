@@ -171,6 +171,10 @@ class TrainingSettings(_Section):
     """Steps between checkpoints; 0 leaves it to the program."""
     validate_every: NonNegativeInt = 0
     """Steps between validations; 0 leaves it to the program."""
+    precision: Literal["float32", "tf32"] = "tf32"
+    """Of matrix products on a GPU; weights and everything else are float32."""
+    compile: bool = False
+    """Compile the step on a GPU: slower to start, faster to run."""
     patience: NonNegativeInt = 0
     """Validations without a better MRR after which a run stops; 0 trains to the end."""
 

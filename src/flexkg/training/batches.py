@@ -38,6 +38,13 @@ class Batch:
     total: Tensor
     """The sum of the weights of the whole batch, of which this may be one process's share."""
 
+    def copy_(self, other: Batch) -> None:
+        """Overwrite this batch in place: a captured step reads the next batch from where it read the last."""
+        self.grounding.copy_(other.grounding)
+        self.candidates.copy_(other.candidates)
+        self.weights.copy_(other.weights)
+        self.total.copy_(other.total)
+
 
 class Batches:
     """Draws batches with a fixed number of queries of each shape."""

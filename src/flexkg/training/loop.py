@@ -15,6 +15,7 @@ from flexkg.evaluation.ranking import mean_mrr, rank
 from flexkg.models import interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
+from flexkg.training.capture import CapturedRound
 from flexkg.training.losses import learning_rate, negative_sampling
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from flexkg.config import TrainingSettings
     from flexkg.models import QueryModel
     from flexkg.sampling.queries import QuerySet
+    from flexkg.training.batches import Batch
 
 _PATHS = ("1p", "2p", "3p")
 
@@ -64,9 +66,12 @@ class Trainer:
     seconds: float = 0.0
     step: int = field(default=0, init=False)
     """Steps done."""
+    _captured: dict[int, CapturedRound] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.model.to(self.device)
+        if self.device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = self.settings.precision == "tf32"
         self.by = interpretation(self.model)
         self.rounds = self._rounds()
         self.optimizer = torch.optim.Adam(
@@ -204,18 +209,35 @@ class Trainer:
             group["lr"] = learning_rate(self.settings, self.step)
         for place, batches in enumerate(self.rounds):
             batch = batches.draw(self.step * len(self.rounds) + place)
-            self.optimizer.zero_grad(set_to_none=True)
-            states = run_plan(self.model, batches.prepared, batch.grounding)
-            scores = self.model.score(states, batch.candidates, batches.prepared.owner, batches.prepared.count)
-            loss = negative_sampling(scores, batch.weights, batch.total)
-            loss.backward()  # type: ignore[no-untyped-call]
-            loss = loss.detach()
+            loss = self._backward(place, batch)
             self._share_gradients(loss)
             if self.settings.clip:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
             self.optimizer.step()
             if self.average is not None:
                 self.average.update(self.model)
+        return loss
+
+    def _backward(self, place: int, batch: Batch) -> Tensor:
+        """The loss of a round's batch, its gradients left in the parameters."""
+        if self.device.type == "cuda":
+            if place not in self._captured:
+                loss_of = torch.compile(self._loss(place)) if self.settings.compile else self._loss(place)
+                self._captured[place] = CapturedRound(self.model, self.rounds[place].draw(0), loss_of)
+            return self._captured[place](batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self._loss(place)(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _loss(self, place: int) -> Callable[[Batch], Tensor]:
+        prepared = self.rounds[place].prepared
+
+        def loss(batch: Batch) -> Tensor:
+            states = run_plan(self.model, prepared, batch.grounding)
+            scores = self.model.score(states, batch.candidates, prepared.owner, prepared.count)
+            return negative_sampling(scores, batch.weights, batch.total)
+
         return loss
 
     def _share_gradients(self, loss: Tensor) -> None:
