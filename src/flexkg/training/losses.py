@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
@@ -51,9 +50,3 @@ def learning_rate(settings: TrainingSettings, step: int) -> float:
                 rate /= 5
                 cut = max(cut + 1, int(cut * 1.5))
             return rate
-
-
-def gradient_norm(parameters: list[Tensor]) -> Tensor:
-    """The norm of all gradients together."""
-    norms = [parameter.grad.norm() for parameter in parameters if parameter.grad is not None]
-    return torch.stack(norms).norm() if norms else torch.zeros(())
