@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit
+from flexkg.cli.output import AsJson, emit, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from flexkg.kg.dataset import Dataset
-    from flexkg.kg.ingest.records import Progress
-
-_SHOW_AFTER = 2.0
 
 
 def import_command(
@@ -48,7 +41,7 @@ def import_command(
     """Import triples into a prepared folder that every other command takes as DATA."""
     from flexkg.kg.ingest import import_files
 
-    with progress_bar() as progress:
+    with progress("Importing", "done") as report:
         dataset = import_files(
             train,
             valid,
@@ -61,7 +54,7 @@ def import_command(
             max_errors=max_errors,
             name=name,
             overwrite=force,
-            progress=progress,
+            progress=lambda what, done, total: report(done, what, total or None),
         )
     result = import_result(dataset, out)
     emit(result, json, lambda: render(result))
@@ -79,35 +72,6 @@ def import_result(dataset: Dataset, out: Path) -> dict[str, Any]:
         **{key: value for key, value in dataset.report.items() if key != "files"},
         "checksum": dataset.checksum,
     }
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress | None]:
-    """A bar on standard error for work over two seconds; nothing when that is not a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
-    task = bar.add_task("", total=None)
-    begin = time.monotonic()
-    started = False
-
-    def report(what: str, done: int, total: int) -> None:
-        nonlocal started
-        if not started and time.monotonic() - begin > _SHOW_AFTER:
-            bar.start()
-            started = True
-        bar.update(task, description=what, completed=done, total=total or None)
-
-    try:
-        yield report
-    finally:
-        if started:
-            bar.stop()
 
 
 def render(result: dict[str, Any]) -> None:

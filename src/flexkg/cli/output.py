@@ -27,9 +27,9 @@ class Device(StrEnum):
 
 
 class Report(Protocol):
-    """Takes how much is done, and what is being done if that changes."""
+    """Takes how much is done and, where they change, what is being done and how much there is."""
 
-    def __call__(self, done: int, now: str = ...) -> None:
+    def __call__(self, done: int, now: str = ..., total: int | None = ...) -> None:
         """Show it."""
 
 
@@ -60,7 +60,7 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Report]
     begin = time.monotonic()
     started = False
 
-    def report(done: int, now: str = what) -> None:
+    def report(done: int, now: str = what, total: int | None = total) -> None:
         nonlocal started
         passed = time.monotonic() - begin
         if passed < _SHOW_AFTER or not console.is_terminal:
@@ -68,7 +68,7 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Report]
         if not started:
             bar.start()
             started = True
-        bar.update(task, description=now, completed=done, rate=f"{done:,} {unit}, {done / passed:,.0f}/s")
+        bar.update(task, description=now, completed=done, total=total, rate=f"{done:,} {unit}, {done / passed:,.0f}/s")
 
     try:
         yield report
