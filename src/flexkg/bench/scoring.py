@@ -9,7 +9,6 @@ compiled kernels included. On a GPU the figures are shares of what its memory, o
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from flexkg.bench.engine import peak_mb
 from flexkg.models import distance
 from flexkg.models.pairs import BUDGET, find_kernels, formula, pairs
 
@@ -150,14 +150,14 @@ def _in_own_process(kind: str) -> float:
     return float(json.loads(done.stdout))
 
 
-def peak_mb(kind: str) -> float:
+def peak_of(kind: str) -> float:
     """Peak memory of a process that scores 1,024 queries, 512 at a time."""
     queries, offset, table = _operands(2 * BATCH, ENTITIES, DIMENSION, "cpu")
     parts = [queries] if kind == "l1" else [queries, offset]
     with torch.no_grad():
         for rows in range(0, 2 * BATCH, BATCH):
             _ours(kind, [part[rows : rows + BATCH] for part in parts], table)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_mb()
 
 
 # ---------------------------------------------------------------- GPU
@@ -246,4 +246,4 @@ def _seconds(work: Callable[[], Any], rounds: int = 20) -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(peak_mb(sys.argv[1])))
+    print(json.dumps(peak_of(sys.argv[1])))
