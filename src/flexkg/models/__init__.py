@@ -17,7 +17,7 @@ from flexkg.plan.executor import execute
 from flexkg.plan.prepare import Interpretation, prepare_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
@@ -74,13 +74,19 @@ def embed(model: QueryModel, queries: Sequence[Term]) -> tuple[Tensor, PreparedP
 
 
 @torch.no_grad()
-def calibrate_modulus(model: QueryModel, state: Tensor, candidates: Tensor) -> float:
+def calibrate_modulus(
+    model: QueryModel, state: Tensor, candidates: Tensor, add_up: Callable[[Tensor], None] = lambda _: None
+) -> float:
     """Set the modulus so that the mean distance of a batch scores 0: margin / mean distance.
 
     From range / 2, the released start, every score is near the margin and training drives features into saturation.
+    `add_up` sums a tensor in place over the processes that each have a part of the batch.
     """
     modulus, model.calibrated = model.modulus, True
     if not isinstance(modulus, torch.Tensor):
         return modulus
-    modulus.fill_(model.margin / model.distance(state, candidates).mean())
+    distances = model.distance(state, candidates)
+    total = torch.stack([distances.sum(), distances.new_tensor(float(distances.numel()))])
+    add_up(total)
+    modulus.fill_(model.margin * total[1] / total[0])
     return float(modulus)

@@ -12,7 +12,7 @@ from torch import nn
 
 from flexkg.errors import TrainingError
 from flexkg.evaluation.ranking import mean_mrr, rank
-from flexkg.models import interpretation, run_plan
+from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.capture import CapturedRound
@@ -178,16 +178,14 @@ class Trainer:
     @torch.no_grad()
     def _calibrate(self) -> None:
         """Let the mean distance of the first batch score 0, whichever process has which part of it."""
-        if getattr(self.model, "calibrated", True) or not isinstance(self.model.modulus, torch.Tensor):
+        if self.model.calibrated:
             return
         batches = self.rounds[0]
         batch = batches.draw(0)
         states = run_plan(self.model, batches.prepared, batch.grounding)
         owner = batches.prepared.owner
-        distances = self.model.distance(states, batch.candidates if owner is None else batch.candidates[owner])
-        total = torch.stack([distances.sum(), torch.tensor(float(distances.numel()), device=self.device)])
-        self._add_up(total)
-        self.model.modulus.fill_(self.model.margin * total[1] / total[0])
+        candidates = batch.candidates if owner is None else batch.candidates[owner]
+        calibrate_modulus(self.model, states, candidates, self._add_up)
 
     def _add_up(self, value: Tensor) -> None:
         """Sum a tensor over the processes, in place."""
