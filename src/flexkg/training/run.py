@@ -28,6 +28,8 @@ from flexkg.config import build_model, parse_config, template_for
 from flexkg.errors import DataError, TrainingError
 from flexkg.kg.dataset import SPLITS, Dataset
 from flexkg.kg.storage import atomic_file, os_errors, read_json, write_json
+from flexkg.models import interpretation
+from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES
 from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
@@ -78,12 +80,17 @@ def train(
         report, say = (lambda _: None), (lambda _: None)
     if config.data.train_on == "all":
         dataset = _all_facts(dataset)
+    # Whatever can be wrong is found before anything is written.
+    queries = None if workload is None else _given(workload, dataset, config)
+    torch.manual_seed(config.training.seed)
+    model = build_model(config.model, len(dataset.entities), 2 * len(dataset.relations))
+    for shape in config.training.shapes:
+        prepare(template_for(shape), interpretation(model))
     if share[0] == 0:
         _open(out, dataset, config, recipe, place, resume)
     _wait(share)
-    queries = _workload(dataset, config, out, workload, place, share, say)
-    torch.manual_seed(config.training.seed)
-    model = build_model(config.model, len(dataset.entities), 2 * len(dataset.relations))
+    if queries is None:
+        queries = _built(dataset, config, out, place, share, say)
     with _stopping() as stopped, _recorder(out, share) as record:
         trainer = Trainer(
             model,
@@ -139,6 +146,8 @@ def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: t
                 hint="Give the same recipe and --set, or start anew in another --out.",
             )
         return
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out} is a file.", hint="Give the name of a folder to make.")
     if out.exists() and any(out.iterdir()):
         raise DataError(f"The folder {out} holds something else.", hint="Choose a new folder.")
     with os_errors(out):
@@ -179,25 +188,28 @@ def _close(out: Path, trainer: Trainer, summary: Mapping[str, Any], seconds: flo
         write_json(partial, {**manifest, "result": {**summary, "whole_seconds": seconds}})
 
 
-def _workload(
+def _given(folder: Path, dataset: Dataset, config: RunConfig) -> Workload:
+    """A workload of the user's, which must fit the graph and hold the shapes."""
+    workload = Workload.load(folder)
+    workload.check_data(dataset)
+    for shape in config.training.shapes:
+        if shape not in workload.shapes("train"):
+            raise DataError(
+                f"The workload {folder} has no training queries of the shape {shape}.",
+                hint=f"It has {', '.join(workload.shapes('train'))}: choose among them with --set training.shapes.",
+            )
+    return workload
+
+
+def _built(
     dataset: Dataset,
     config: RunConfig,
     out: Path,
-    given: Path | None,
     device: torch.device,
     share: tuple[int, int],
     say: Callable[[str], None],
 ) -> Workload:
-    if given is not None:
-        workload = Workload.load(given)
-        workload.check_data(dataset)
-        for shape in config.training.shapes:
-            if shape not in workload.shapes("train"):
-                raise DataError(
-                    f"The workload {given} has no training queries of the shape {shape}.",
-                    hint=f"It has {', '.join(workload.shapes('train'))}: choose among them with --set training.shapes.",
-                )
-        return workload
+    """A workload of the run's own, in its folder."""
     folder = out / "workload"
     if share[0] == 0 and not folder.exists():
         say("building a workload")

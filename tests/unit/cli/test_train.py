@@ -108,7 +108,24 @@ def test_an_interrupted_run_goes_on(tmp_path, workload, capsys):
 def test_mistakes_are_found_before_training(tmp_path, workload, capsys, more, message):
     assert run(arguments(tmp_path / "run", workload, *more)) == 2
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_cannot_say_it_is_named_before_anything_is_written(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run(["train", "query2box", "--data", "world", "--out", str(out), "--set", "training.shapes=2in"]) == 2
+    assert "query2box cannot express negation" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_the_folder_may_not_be_a_file_or_somebody_elses(tmp_path, workload, capsys):
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    assert run(arguments(file, workload)) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert run(arguments(tmp_path, workload)) == 2
+    assert "something else" in capsys.readouterr().err
+    assert file.read_text() == "mine"
 
 
 def test_two_processes_train_as_one(tmp_path, workload):
