@@ -34,6 +34,7 @@ from flexkg.query.shapes import SHAPES
 from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
+from flexkg.training.folder import FORMAT, VERSION
 from flexkg.training.loop import Progress, Trainer
 from flexkg.training.plot import draw
 from flexkg.version import __version__
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from flexkg.config import RunConfig
     from flexkg.sampling.queries import QuerySet
 
-FORMAT, VERSION = "flexkg-run", 1
 _VALIDATED = 200
 """Queries of each shape that a validation ranks: enough to choose by, few enough not to slow the run."""
 

@@ -1,0 +1,86 @@
+"""A run's folder, opened: what was trained, on what, and the weights to use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from flexkg.config import build_model, parse_config
+from flexkg.errors import DataError
+from flexkg.kg.dataset import Dataset
+from flexkg.kg.storage import os_errors, read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
+
+    from flexkg.config import RunConfig
+    from flexkg.models import QueryModel
+
+FORMAT, VERSION = "flexkg-run", 1
+
+
+@dataclass(frozen=True, eq=False)
+class RunFolder:
+    """What a run's folder holds; nothing outside of it is needed."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    """`run.json` as it is."""
+    config: RunConfig
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """Open a folder that `train` made."""
+        folder = Path(path)
+        manifest = folder / "run.json"
+        if not manifest.is_file():
+            raise DataError(f"{folder} is not a run: it has no run.json.", hint="Make one with `flexkg train`.")
+        content = read_json(manifest)
+        if content.get("format") != FORMAT:
+            raise DataError(f"{manifest} is not a run's.", hint="Give a folder that `flexkg train` made.")
+        if content.get("version") != VERSION:
+            raise DataError(
+                f"{manifest} has version {content.get('version')!r}; this flexkg reads {VERSION}.",
+                hint="Open it with the flexkg that made it.",
+            )
+        return cls(folder, content, parse_config(content["config"], str(manifest)))
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The facts and names that the run was begun with."""
+        return Dataset.load(self.path / "data")
+
+    @property
+    def workload(self) -> Path:
+        """Where the run's own workload is, if it built one."""
+        return self.path / "workload"
+
+    def model(self, device: torch.device | str = "cpu") -> QueryModel:
+        """The trained model, ready to answer."""
+        weights = self.path / "model.safetensors"
+        if not weights.is_file():
+            raise DataError(
+                f"The run in {self.path} was never finished or stopped: it has no {weights.name}.",
+                hint="Go on with it by `flexkg train --resume`.",
+            )
+        model = build_model(self.config.model, len(self.dataset.entities), 2 * len(self.dataset.relations))
+        with os_errors(weights, "read"):
+            try:
+                tensors = load_file(weights, device=str(device))
+            except SafetensorError as error:
+                raise DataError(f"{weights} is damaged: {error}.") from None
+        model.to(device)
+        try:
+            model.load_state_dict(tensors)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[-1].strip()
+            raise DataError(f"{weights} does not fit the run's settings: {reason}") from None
+        model.calibrated = True
+        return model.eval()
