@@ -15,8 +15,11 @@ from flexkg.version import __version__
 
 if TYPE_CHECKING:
     from flexkg.api import KnowledgeGraph, load
+    from flexkg.predictor.predictor import Predictor
+    from flexkg.predictor.predictor import open as open
 
-__all__ = ["DataError", "FlexError", "KnowledgeGraph", "LimitError", "QueryError", "__version__", "load"]
+# `open` is left out, so that `from flexkg import *` does not hide Python's own.
+__all__ = ["DataError", "FlexError", "KnowledgeGraph", "LimitError", "Predictor", "QueryError", "__version__", "load"]
 
 
 def __getattr__(name: str) -> object:
@@ -25,4 +28,8 @@ def __getattr__(name: str) -> object:
         from flexkg import api
 
         return getattr(api, name)
+    if name in {"Predictor", "open"}:
+        from flexkg.predictor import predictor
+
+        return getattr(predictor, name)
     raise AttributeError(f"module 'flexkg' has no attribute {name!r}")

@@ -89,6 +89,7 @@ class QueryModel(TensorStates, nn.Module, ABC):
         self.range = (margin + 2) / dim
         self.modulus = 1.0
         self.calibrated = True
+        self._kept: Tensor | None = None
         self.union = Union(union)
         self.disjunction = disjunction
         if disjunction not in DISJUNCTIONS:
@@ -163,6 +164,15 @@ class QueryModel(TensorStates, nn.Module, ABC):
     def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
         """Entities as the distance sees them: by id, or a run of ids."""
 
+    @torch.no_grad()
+    def keep_candidates(self, budget: int = MEMORY_BUDGET) -> None:
+        """Make the candidates' rows once, if they fit the budget; the weights must not change afterwards."""
+        width = self.candidates(slice(0, 1)).nelement() * self.candidates(slice(0, 1)).element_size()
+        self._kept = self.candidates(slice(None)) if self.num_entities * width <= budget else None
+
+    def _rows(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
+        return self.candidates(rows) if self._kept is None else self._kept[rows]
+
     def distance(
         self,
         state: State,
@@ -178,7 +188,7 @@ class QueryModel(TensorStates, nn.Module, ABC):
             table, ids = self._listed(candidates)
             distance = gathered(self.distance_spec, target.query, table, ids, budget)
         else:
-            table = self.candidates(slice(None) if candidates is None else candidates)
+            table = self._rows(slice(None) if candidates is None else candidates)
             distance = pairwise(self.distance_spec, target.query, table, budget)
         return distance if target.constant is None else distance + target.constant[:, None]
 
@@ -186,8 +196,8 @@ class QueryModel(TensorStates, nn.Module, ABC):
         """A table that holds the listed entities, and where in it they are."""
         # Where more candidates are listed than there are entities, making the whole table is less work.
         if ids.numel() >= self.num_entities:
-            return self.candidates(slice(None)), ids
-        return self.candidates(ids.flatten()), torch.arange(ids.numel(), device=ids.device).view_as(ids)
+            return self._rows(slice(None)), ids
+        return self._rows(ids.flatten()), torch.arange(ids.numel(), device=ids.device).view_as(ids)
 
     def score(
         self,
@@ -243,6 +253,6 @@ class QueryModel(TensorStates, nn.Module, ABC):
                 return self.score(state, run, owner, count, budget // 2)
 
             return top_k(score, len(state), self.num_entities, k, budget, state.element_size() * state.shape[1])
-        distances, ids = nearest(self.distance_spec, target.query, self.candidates(slice(None)), k, budget // 2)
+        distances, ids = nearest(self.distance_spec, target.query, self._rows(slice(None)), k, budget // 2)
         constant = 0.0 if target.constant is None else target.constant[:, None]
         return self.margin - self.modulus * (distances + constant), ids
