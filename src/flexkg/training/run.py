@@ -70,8 +70,9 @@ def train(
     resume: bool = False,
     report: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Train what the configuration describes, or go on with it."""
+    """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
     begin = time.time()
     place = torch.device(device)
     share = _processes(place)
@@ -103,7 +104,7 @@ def train(
             report,
             record,
             say,
-            lambda: stopped["signal"] is not None,
+            lambda: stopped["signal"] is not None or stop(),
         )
         if resume and trainer.resume():
             say(f"going on from step {trainer.step:,}")
