@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
 from flexkg.api import KnowledgeGraph, choose_device
-from flexkg.errors import DataError, FlexError, QueryError, UnsupportedOperator
+from flexkg.errors import FlexError, QueryError
 from flexkg.evaluation.calibration import Calibration
 from flexkg.evaluation.kinds import kind_of
-from flexkg.models import embed
-from flexkg.predictor.answers import Prediction, Predictions
+from flexkg.predictor.judged import Judge
+from flexkg.predictor.predictions import Predictions
 from flexkg.query.terms import Entity, Project
 from flexkg.query.walk import check_size, postorder
 from flexkg.training.folder import RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from flexkg.models import QueryModel
+    from flexkg.predictor.judged import Judged
     from flexkg.query.terms import Term
 
     Query = str | Sequence[Any] | Term
 
-_BUDGET = 64 << 20
-"""Bytes of scores that are held at a time."""
 _KEPT_BELOW = 1 << 30
 """Bytes up to which the entities are kept as the distance sees them, instead of being made for every question."""
 MOST = 10_000
@@ -42,27 +35,6 @@ def open(path: str | Path, device: str = "auto") -> Predictor:
     return Predictor.open(path, device)
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """What the facts and the model say of every entity for one query."""
-
-    term: Term
-    scores: NDArray[np.float32]
-    """(entities,)."""
-    known: NDArray[np.bool_]
-    """(entities,): whether the facts prove it."""
-    probabilities: NDArray[np.float64] | None
-    """(entities,): 1 where known; None without a calibration."""
-    calibration: str | None
-    notes: tuple[str, ...]
-
-    def best(self, count: int, known: bool = True) -> NDArray[np.int64]:
-        """Ids of the first `count` answers: known ones first, unless they are left out, then by descending score."""
-        first = highest(self.scores, np.flatnonzero(self.known), count) if known else np.zeros(0, dtype=np.int64)
-        rest = highest(self.scores, np.flatnonzero(~self.known), count - len(first))
-        return np.concatenate([first, rest])
-
-
 class Predictor:
     """A trained run, ready to answer; any number of threads may ask at once."""
 
@@ -72,8 +44,9 @@ class Predictor:
         self.model = model
         self.calibration = calibration
         self.device = next(model.parameters()).device
-        # Made now, so that threads only read them.
-        self.engine = self.kg.engine()
+        self.judge = Judge(self.kg, model, calibration)
+        # Made now, so that threads only read it.
+        self.kg.engine()
 
     @classmethod
     def open(cls, path: str | Path, device: str = "auto") -> Predictor:
@@ -114,32 +87,7 @@ class Predictor:
         """The same for several queries at once, which are answered in one plan."""
         self._check(top, min_probability)
         terms = [self.parse(query) for query in queries]
-        return [self._predictions(judged, top, known, min_probability) for judged in self.judge(terms)]
-
-    def judge(self, terms: Sequence[Term]) -> Iterator[Judged]:
-        """Scores, known answers and probabilities of all entities for each query, some queries at a time."""
-        height = max(1, _BUDGET // (16 * self.model.num_entities))
-        for start in range(0, len(terms), height):
-            yield from self._judge(terms[start : start + height])
-
-    @torch.no_grad()
-    def _judge(self, terms: Sequence[Term]) -> Iterator[Judged]:
-        try:
-            states, prepared = embed(self.model, terms)
-        except UnsupportedOperator as error:
-            error.hint = "The known answers alone: flexkg answer."
-            raise
-        scores = self.model.score_all(states, prepared.owner, prepared.count).float().cpu().numpy()
-        if not np.isfinite(scores).all():
-            raise DataError(f"The model in {self.run.path} gives scores that are not numbers.", hint="Train it again.")
-        for row, (term, (listed, complement)) in enumerate(zip(terms, self.engine.answer(terms).rows(), strict=True)):
-            known = np.full(self.model.num_entities, complement)
-            known[listed] = not complement
-            probabilities, source = None, None
-            if self.calibration is not None:
-                values, source = self.calibration.probabilities(kind_of(term), scores[row])
-                probabilities = np.where(known, 1.0, values)
-            yield Judged(term, scores[row], known, probabilities, source, prepared.notes[row])
+        return [self._predictions(judged, top, known, min_probability) for judged in self.judge.judge(terms)]
 
     def _check(self, top: int, min_probability: float | None) -> None:
         if not 0 <= top <= MOST:
@@ -159,40 +107,12 @@ class Predictor:
         if least is not None and judged.probabilities is not None:
             ids = ids[judged.probabilities[ids] >= least]
         return Predictions(
-            self,
             judged.term,
-            self.listed(judged, ids),
+            judged.listed(ids, self.run.dataset),
             int(judged.known.sum()),
             None if judged.probabilities is None else float(judged.probabilities.sum()),
             kind_of(judged.term),
             judged.calibration,
             judged.notes,
+            self.judge,
         )
-
-    def listed(self, judged: Judged, ids: NDArray[np.int64]) -> tuple[Prediction, ...]:
-        """Some entities of a query as answers, ranked in the given order."""
-        entities, chances = self.run.dataset.entities, judged.probabilities
-        return tuple(
-            Prediction(
-                rank,
-                id,
-                entities.identifier(id),
-                entities.name(id),
-                float(judged.scores[id]),
-                1.0 if judged.known[id] else None if chances is None else float(chances[id]),
-                bool(judged.known[id]),
-            )
-            for rank, id in enumerate(ids.tolist(), start=1)
-        )
-
-
-def highest(scores: NDArray[np.float32], among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The `count` ids with the highest scores, best first; of equal ones the lower id first."""
-    if count <= 0:
-        return among[:0]
-    values = scores[among]
-    if len(among) > count:
-        # Everything at or above the last score that gets in, so that ties are broken by id and not by chance.
-        kept = values >= np.partition(values, len(values) - count)[len(values) - count]
-        among, values = among[kept], values[kept]
-    return among[np.argsort(-values, kind="stable")[:count]]

@@ -1,0 +1,143 @@
+"""What the facts and the model say of every entity, for each query and each part of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from flexkg.errors import DataError, UnsupportedOperator
+from flexkg.evaluation.kinds import kind_of
+from flexkg.models import embed
+from flexkg.predictor.answers import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from flexkg.api import KnowledgeGraph
+    from flexkg.engine.engine import Engine
+    from flexkg.evaluation.calibration import Calibration
+    from flexkg.kg.dataset import Dataset
+    from flexkg.models import QueryModel
+    from flexkg.query.terms import Term
+
+_BUDGET = 64 << 20
+"""Bytes of scores that are held at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What the facts and the model say of every entity for one query."""
+
+    term: Term
+    scores: NDArray[np.float32]
+    """(entities,)."""
+    known: NDArray[np.bool_]
+    """(entities,): whether the facts prove it."""
+    probabilities: NDArray[np.float64] | None
+    """(entities,): 1 where known; None without a calibration."""
+    calibration: str | None
+    """What the probabilities rest on: `kind`, `pooled` or nothing."""
+    notes: tuple[str, ...]
+    """What was rewritten for want of an operator."""
+
+    @cached_property
+    def chances(self) -> NDArray[np.float64]:
+        """(entities,): the probabilities; without a calibration an order of likelihood that puts facts first."""
+        if self.probabilities is not None:
+            return self.probabilities
+        return np.where(self.known, 1.0, 0.999 / (1 + np.exp(-self.scores.astype(np.float64).clip(-700, 700))))
+
+    def best(self, count: int, known: bool = True) -> NDArray[np.int64]:
+        """Ids of the first `count` answers: known ones first, unless they are left out, then by descending score."""
+        first = highest(self.scores, np.flatnonzero(self.known), count) if known else np.zeros(0, dtype=np.int64)
+        rest = highest(self.scores, np.flatnonzero(~self.known), count - len(first))
+        return np.concatenate([first, rest])
+
+    def listed(self, ids: NDArray[np.int64], dataset: Dataset) -> tuple[Prediction, ...]:
+        """Some entities as answers, ranked in the given order."""
+        entities, chances = dataset.entities, self.probabilities
+        return tuple(
+            Prediction(
+                rank,
+                id,
+                entities.identifier(id),
+                entities.name(id),
+                float(self.scores[id]),
+                1.0 if self.known[id] else None if chances is None else float(chances[id]),
+                bool(self.known[id]),
+            )
+            for rank, id in enumerate(ids.tolist(), start=1)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """The facts, the model and its calibration; nothing changes, so that threads may share it."""
+
+    kg: KnowledgeGraph
+    model: QueryModel
+    calibration: Calibration | None
+
+    @property
+    def dataset(self) -> Dataset:
+        """Names and facts."""
+        return self.kg.dataset
+
+    @property
+    def engine(self) -> Engine:
+        """The exact engine over all facts."""
+        return self.kg.engine()
+
+    def judge(self, terms: Sequence[Term]) -> Iterator[Judged]:
+        """Judge each query in turn; they are scored together, as many at a time as memory allows."""
+        height = max(1, _BUDGET // (16 * self.model.num_entities))
+        for start in range(0, len(terms), height):
+            yield from self._judge(terms[start : start + height])
+
+    def _judge(self, terms: Sequence[Term]) -> list[Judged]:
+        scores, notes = self._scores(terms)
+        if not np.isfinite(scores).all():
+            raise DataError("The model gives scores that are not numbers.", hint="Train it again.")
+        sets = self.engine.answer(terms).rows()
+        return [
+            self._judged(term, own, listed, complement, changed)
+            for term, own, (listed, complement), changed in zip(terms, scores, sets, notes, strict=True)
+        ]
+
+    @torch.no_grad()
+    def _scores(self, terms: Sequence[Term]) -> tuple[NDArray[np.float32], tuple[tuple[str, ...], ...]]:
+        try:
+            states, prepared = embed(self.model, terms)
+        except UnsupportedOperator as error:
+            error.hint = "The exact engine still knows what the facts prove: flexkg answer."
+            raise
+        scores = self.model.score_all(states, prepared.owner, prepared.count)
+        return scores.float().cpu().numpy(), prepared.notes
+
+    def _judged(
+        self, term: Term, scores: NDArray[np.float32], listed: list[int], complement: bool, notes: tuple[str, ...]
+    ) -> Judged:
+        known = np.full(self.model.num_entities, complement)
+        known[listed] = not complement
+        if self.calibration is None:
+            return Judged(term, scores, known, None, None, notes)
+        values, source = self.calibration.probabilities(kind_of(term), scores)
+        return Judged(term, scores, known, np.where(known, 1.0, values), source, notes)
+
+
+def highest(scores: NDArray[np.float32], among: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The `count` ids with the highest scores, best first; of equal ones the lower id first."""
+    if count <= 0:
+        return among[:0]
+    values = scores[among]
+    if len(among) > count:
+        # Everything at or above the last score that gets in, so that ties are broken by id and not by chance.
+        kept = values >= np.partition(values, len(values) - count)[len(values) - count]
+        among, values = among[kept], values[kept]
+    return among[np.argsort(-values, kind="stable")[:count]]
