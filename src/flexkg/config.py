@@ -171,7 +171,15 @@ class TrainingSettings(_Section):
     """Steps between checkpoints; 0 leaves it to the program."""
     validate_every: NonNegativeInt = 0
     """Steps between validations; 0 leaves it to the program."""
-    precision: Literal["float32", "tf32"] = "tf32"
+    shared_by: PositiveInt = 1
+    """Queries that share one list of negatives; those of them that are answers are left out of the loss."""
+    online: bool = False
+    """Sample fresh training queries while training, in place of the workload's."""
+    refresh_every: PositiveInt = 5000
+    """Steps between fresh queries."""
+    rows: Literal["auto", "dense", "sparse"] = "auto"
+    """`sparse` updates only the entities that a batch lists: for tables that outweigh it, as `auto` finds out."""
+    precision: Literal["float32", "tf32", "bf16"] = "tf32"
     """Of matrix products on a GPU; weights and everything else are float32."""
     compile: bool = False
     """Compile the step on a GPU: slower to start, faster to run."""

@@ -67,6 +67,8 @@ class QueryModel(TensorStates, nn.Module, ABC):
     """The operators that models of this class can have."""
     modulus: Tensor | float
     """What a unit of distance costs: 1, or trained."""
+    sparse_rows: bool
+    """Whether the gradient of an entity table is to hold only the rows that were listed."""
     calibrated: bool
     """False where the modulus waits for a first batch; see `calibrate_modulus`."""
 
@@ -89,6 +91,7 @@ class QueryModel(TensorStates, nn.Module, ABC):
         self.range = (margin + 2) / dim
         self.modulus = 1.0
         self.calibrated = True
+        self.sparse_rows = False
         self._kept: Tensor | None = None
         self.union = Union(union)
         self.disjunction = disjunction
@@ -195,7 +198,7 @@ class QueryModel(TensorStates, nn.Module, ABC):
     def _listed(self, ids: Int[Tensor, "lists c"]) -> tuple[Float[Tensor, "table width"], Int[Tensor, "lists c"]]:
         """A table that holds the listed entities, and where in it they are."""
         # Where more candidates are listed than there are entities, making the whole table is less work.
-        if ids.numel() >= self.num_entities:
+        if ids.numel() >= self.num_entities and not self.sparse_rows:
             return self._rows(slice(None)), ids
         return self._rows(ids.flatten()), torch.arange(ids.numel(), device=ids.device).view_as(ids)
 

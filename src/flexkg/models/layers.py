@@ -20,10 +20,16 @@ class Table(nn.Module):
     def __init__(self, count: int, width: int, low: float, high: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(count, width).uniform_(low, high))
+        self.sparse = False
+        """Whether a gradient holds only the rows that were asked for by id."""
 
     def forward(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
         """Rows by id, or a run of them; no copy is made for a run."""
-        return self.weight[rows] if isinstance(rows, slice) else functional.embedding(rows, self.weight)
+        return (
+            self.weight[rows]
+            if isinstance(rows, slice)
+            else functional.embedding(rows, self.weight, sparse=self.sparse)
+        )
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
@@ -41,11 +47,12 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(linear(inputs, outputs) for inputs, outputs in pairwise(widths))
 
     def forward(self, values: Float[Tensor, "... inputs"]) -> Float[Tensor, "... outputs"]:
-        """Apply to the last dimension."""
+        """Apply to the last dimension; the result is as precise as the input, whatever the products were done in."""
         *hidden, last = self.layers
+        given = values.dtype
         for layer in hidden:
             values = functional.relu(layer(values))
-        return last(values)  # type: ignore[no-any-return]
+        return last(values).to(given)  # type: ignore[no-any-return]
 
 
 class OperandAttention(nn.Module):

@@ -17,51 +17,77 @@ from flexkg.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
+    from flexkg.sampling.draws import Draws
     from flexkg.sampling.queries import QuerySet
 
 
 class TrainingAnswers:
     """The training answers of many queries, of any mix of shapes, on one device; queries are numbered through."""
 
-    def __init__(self, query_sets: Sequence[QuerySet], num_entities: int, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        query_sets: Sequence[QuerySet],
+        num_entities: int,
+        device: torch.device | str = "cpu",
+        spare: float = 0.0,
+    ) -> None:
+        """`spare` is the share of room beyond these answers that is kept for `refill`."""
+        self.num_entities = num_entities
+        self.device = torch.device(device)
+        lengths, members, complement = self._checked(query_sets)
+        self._lengths = torch.from_numpy(lengths).to(self.device)
+        self._starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(self.device)
+        self._members = torch.zeros(int(len(members) * (1 + spare)) or 1, dtype=torch.int32, device=self.device)
+        self._members[: len(members)] = torch.from_numpy(members).to(self.device)
+        self._complement = torch.from_numpy(complement).to(self.device)
+        self._any_complement = bool(complement.any())
+        self._search_steps = (num_entities if spare else int(lengths.max(initial=0))).bit_length()
+
+    def refill(self, query_sets: Sequence[QuerySet]) -> bool:
+        """Put other queries, as many of the same shapes, in the place of these; False if there is no room for them."""
+        lengths, members, complement = self._checked(query_sets)
+        if len(members) > len(self._members) or len(lengths) != len(self._lengths):
+            return False
+        self._lengths.copy_(torch.from_numpy(lengths))
+        self._starts.copy_(torch.from_numpy(np.cumsum(lengths) - lengths))
+        self._members[: len(members)] = torch.from_numpy(members).to(self.device)
+        self._complement.copy_(torch.from_numpy(complement))
+        return True
+
+    def _checked(
+        self, query_sets: Sequence[QuerySet]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
+        """Number of listed answers of each query, all of them in a row, and whether they are what is left out."""
         columns = [queries.answers["train"] for queries in query_sets]
         lengths = np.concatenate([np.zeros(0, np.int64), *(column.lengths for column in columns)])
         complement = np.repeat([queries.complement for queries in query_sets], [len(column) for column in columns])
-        outside = np.where(complement, lengths, num_entities - lengths)
-        if len(lengths) and (outside.min() < 1 or outside.max() >= num_entities):
+        outside = np.where(complement, lengths, self.num_entities - lengths)
+        if len(lengths) and (outside.min() < 1 or outside.max() >= self.num_entities):
             raise DataError(
                 "A training query is answered by every entity or by none: it has no negative or no positive to draw.",
                 hint="Build the workload again; `workload build` leaves such queries out.",
             )
-        self.num_entities = num_entities
-        self.device = torch.device(device)
-        self._lengths = torch.from_numpy(lengths).to(self.device)
-        self._starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(self.device)
         members = np.concatenate([np.zeros(0, np.int32), *(column.members for column in columns)])
-        self._members = torch.from_numpy(members).to(self.device)
-        self._complement = torch.from_numpy(complement.astype(bool)).to(self.device)
-        self._any_complement = bool(complement.any())
-        self._search_steps = int(lengths.max(initial=0)).bit_length()
+        return lengths, members, complement.astype(bool)
 
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def positives(self, queries: Tensor, random: torch.Generator | None = None) -> Tensor:
+    def positives(self, queries: Tensor, random: Draws) -> Tensor:
         """One uniform answer of each query, (n,)."""
         return self._draw(queries, 1, random, inside=True)[:, 0]
 
-    def negatives(self, queries: Tensor, count: int, random: torch.Generator | None = None) -> Tensor:
+    def negatives(self, queries: Tensor, count: int, random: Draws) -> Tensor:
         """`count` independent uniform non-answers of each query, (n, count)."""
         return self._draw(queries, count, random, inside=False)
 
-    def shared_negatives(
-        self, queries: Tensor, count: int, random: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """`count` uniform entities for all queries together, (count,), and where they are no answers, (n, count)."""
-        ids = torch.randint(self.num_entities, (count,), generator=random, device=self.device)
-        return ids, ~self.contains(queries, ids.expand(len(queries), count))
+    def shared_negatives(self, queries: Tensor, count: int, lists: int, random: Draws) -> tuple[Tensor, Tensor]:
+        """Uniform entities that runs of queries share, (lists, count), and where they are no answers, (n, count)."""
+        ids = random.below(torch.full((lists,), self.num_entities, device=self.device), count)
+        return ids, ~self.contains(queries, ids.repeat_interleave(len(queries) // lists, dim=0))
 
     def weights(self, queries: Tensor) -> Tensor:
         """The subsampling weight 1 / sqrt(4 + number of answers) of each query, (n,)."""
@@ -76,18 +102,18 @@ class TrainingAnswers:
         listed = (rank < self._lengths[queries][:, None]) & (self._members[places] == entities)
         return listed ^ self._complement[queries][:, None]
 
-    def _draw(self, queries: Tensor, count: int, random: torch.Generator | None, *, inside: bool) -> Tensor:
+    def _draw(self, queries: Tensor, count: int, random: Draws, *, inside: bool) -> Tensor:
         if not self._any_complement:
             return self._listed(queries, count, random) if inside else self._unlisted(queries, count, random)
         flip = self._complement[queries][:, None] == inside
         return torch.where(flip, self._unlisted(queries, count, random), self._listed(queries, count, random))
 
-    def _listed(self, queries: Tensor, count: int, random: torch.Generator | None) -> Tensor:
-        places = self._starts[queries][:, None] + self._below(self._lengths[queries], count, random)
+    def _listed(self, queries: Tensor, count: int, random: Draws) -> Tensor:
+        places = self._starts[queries][:, None] + random.below(self._lengths[queries], count)
         return self._members[places.clamp_(max=max(len(self._members) - 1, 0))].to(torch.int64)
 
-    def _unlisted(self, queries: Tensor, count: int, random: torch.Generator | None) -> Tensor:
-        draws = self._below(self.num_entities - self._lengths[queries], count, random)
+    def _unlisted(self, queries: Tensor, count: int, random: Draws) -> Tensor:
+        draws = random.below(self.num_entities - self._lengths[queries], count)
         return draws + self._rank(queries, draws, lambda members, place: members - place <= draws)
 
     def _rank(self, queries: Tensor, values: Tensor, before: _Before) -> Tensor:
@@ -102,10 +128,6 @@ class TrainingAnswers:
             low = torch.where(right, middle + 1, low)
             high = torch.where(right, high, middle)
         return low
-
-    def _below(self, limits: Tensor, count: int, random: torch.Generator | None) -> Tensor:
-        draws = torch.rand((len(limits), count), generator=random, device=self.device, dtype=torch.float64)
-        return (draws * limits[:, None]).to(torch.int64)
 
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from flexkg.errors import DataError
+from flexkg.errors import ConfigError, DataError
 from flexkg.plan.prepare import PreparedPlan, prepare_groups
+from flexkg.sampling.draws import Draws
 from flexkg.sampling.negatives import TrainingAnswers
 
 if TYPE_CHECKING:
@@ -25,25 +26,25 @@ if TYPE_CHECKING:
     from flexkg.plan.prepare import Interpretation
     from flexkg.sampling.queries import QuerySet
 
+_SPARE = 0.25
+"""Room for answers of queries that take the place of the first ones, beyond what those have."""
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """What one update learns from."""
 
     grounding: Grounding
-    candidates: Tensor
-    """(queries, 1 + negatives): an answer, then entities that are none."""
+    positives: Tensor
+    """(queries, 1): an answer."""
+    negatives: Tensor
+    """(queries, k), entities that are none; or (lists, k), entities that runs of queries share."""
+    allowed: Tensor | None
+    """(queries, k) where negatives are shared: whether they are no answers."""
     weights: Tensor
     """(queries,)."""
     total: Tensor
     """The sum of the weights of the whole batch, of which this may be one process's share."""
-
-    def copy_(self, other: Batch) -> None:
-        """Overwrite this batch in place: a captured step reads the next batch from where it read the last."""
-        self.grounding.copy_(other.grounding)
-        self.candidates.copy_(other.candidates)
-        self.weights.copy_(other.weights)
-        self.total.copy_(other.total)
 
 
 class Batches:
@@ -59,59 +60,87 @@ class Batches:
         seed: int,
         device: torch.device | str = "cpu",
         share: tuple[int, int] = (0, 1),
+        shared_by: int = 1,
+        refillable: bool = False,
     ) -> None:
-        """`share` is (this process, number of processes): each takes its part of every shape of the same batch."""
+        """`share` is (this process, number of processes): each takes its part of every shape of the same batch.
+
+        `shared_by` queries share their negatives. `refillable` keeps room for other queries in place of these.
+        """
         self.device = torch.device(device)
         self._counts = list(counts)
-        self._sizes = [len(queries) for queries in query_sets]
+        self.queries_per_batch = sum(self._counts)
+        if self.queries_per_batch % shared_by:
+            raise ConfigError(
+                f"training.shared_by: a batch of {self.queries_per_batch:,} cannot be cut into runs of {shared_by}.",
+                hint="Make training.batch_size a multiple of training.shared_by.",
+            )
         for queries in query_sets:
             if len(queries) == 0:
                 raise DataError(
                     f"The workload has no training queries of the shape {queries.shape}.",
                     hint="Leave it out with --set training.shapes=..., or build a workload that has some.",
                 )
-        self._ids = [
-            tuple(
-                torch.from_numpy(kind.astype(np.int64)).to(self.device)
-                for kind in (queries.entities, queries.relations)
-            )
-            for queries in query_sets
-        ]
-        self._first = np.concatenate([[0], np.cumsum(self._sizes)]).tolist()
-        self._answers = TrainingAnswers(query_sets, num_entities, self.device)
+        sizes = [len(queries) for queries in query_sets]
+        self._ids = [self._grounds(queries) for queries in query_sets]
+        self._limits = torch.repeat_interleave(torch.tensor(sizes), torch.tensor(self._counts)).to(self.device)
+        first = torch.tensor([0, *np.cumsum(sizes)[:-1].tolist()])
+        self._first = torch.repeat_interleave(first, torch.tensor(self._counts)).to(self.device)
+        self._answers = TrainingAnswers(query_sets, num_entities, self.device, _SPARE if refillable else 0.0)
         self._negatives = negatives
+        self._shared_by = shared_by
         self._seed = seed
-        self._share = share
-        self._parts = [_part(count, *share) for count in self._counts]
-        groups = [
-            (queries.template, part.stop - part.start) for queries, part in zip(query_sets, self._parts, strict=True)
-        ]
+        parts = [_part(count, *share) for count in self._counts]
+        starts = np.cumsum([0, *self._counts]).tolist()
+        self._spans = [slice(start, start + count) for start, count in zip(starts, self._counts, strict=False)]
+        self._mine: Tensor | None = None
+        if share[1] > 1:
+            runs = [np.arange(start + p.start, start + p.stop) for start, p in zip(starts, parts, strict=False)]
+            self._mine = torch.from_numpy(np.concatenate(runs)).to(self.device)
+        self._parts = parts
+        groups = [(queries.template, part.stop - part.start) for queries, part in zip(query_sets, parts, strict=True)]
         self.prepared: PreparedPlan = prepare_groups(groups, interpretation).to(self.device)
-        self.queries_per_batch = sum(self._counts)
 
-    def draw(self, step: int) -> Batch:
-        """The batch of a step."""
-        random = torch.Generator(self.device).manual_seed(_mixed(self._seed, step))
-        rows = [
-            torch.randint(size, (count,), generator=random, device=self.device)
-            for size, count in zip(self._sizes, self._counts, strict=True)
-        ]
-        everything = torch.cat([row + first for row, first in zip(rows, self._first, strict=False)])
-        total = self._answers.weights(everything).sum()
-        mine = [row[part] for row, part in zip(rows, self._parts, strict=True)]
-        queries = torch.cat([row + first for row, first in zip(mine, self._first, strict=False)])
+    def draw(self, step: Tensor | int) -> Batch:
+        """The batch of a step; all shapes are static and nothing waits for the device."""
+        random = Draws(self._seed, step, self.device)
+        rows = random.below(self._limits, 1)[:, 0]
+        queries = rows + self._first
+        weights = self._answers.weights(queries)
         # All processes draw the candidates of the whole batch, so that each finds the same ones for its share.
-        positives = self._answers.positives(everything, random)
-        negatives = self._answers.negatives(everything, self._negatives, random)
-        candidates = torch.cat([positives[:, None], negatives], dim=1)
-        if self._share[1] > 1:
-            whole = candidates
-            starts = np.cumsum([0, *self._counts]).tolist()
-            candidates = torch.cat(
-                [whole[start + own.start : start + own.stop] for start, own in zip(starts, self._parts, strict=False)]
-            )
-        groups = [(entities[row], relations[row]) for (entities, relations), row in zip(self._ids, mine, strict=True)]
-        return Batch(self.prepared.plan.ground(groups, self.device), candidates, self._answers.weights(queries), total)
+        positives = self._answers.positives(queries, random)[:, None]
+        allowed = None
+        if self._shared_by == 1:
+            negatives = self._answers.negatives(queries, self._negatives, random)
+        else:
+            lists = len(queries) // self._shared_by
+            negatives, allowed = self._answers.shared_negatives(queries, self._negatives, lists, random)
+        total = weights.sum()
+        if self._mine is not None:
+            if allowed is not None:
+                negatives, allowed = negatives.repeat_interleave(self._shared_by, dim=0), allowed[self._mine]
+            positives, negatives, weights = positives[self._mine], negatives[self._mine], weights[self._mine]
+        local = [rows[span][part] for span, part in zip(self._spans, self._parts, strict=True)]
+        groups = [(entities[row], relations[row]) for (entities, relations), row in zip(self._ids, local, strict=True)]
+        grounding = self.prepared.plan.ground(groups, self.device)
+        return Batch(grounding, positives, negatives, allowed, weights, total)
+
+    def refill(self, query_sets: Sequence[QuerySet]) -> bool:
+        """Put other queries in the place of these, as many of each shape; False if there is no room for them."""
+        if any(len(new) != len(old[0]) for new, old in zip(query_sets, self._ids, strict=True)):
+            return False
+        if not self._answers.refill(query_sets):
+            return False
+        for queries, mine in zip(query_sets, self._ids, strict=True):
+            for old, new in zip(mine, self._grounds(queries), strict=True):
+                old.copy_(new)
+        return True
+
+    def _grounds(self, queries: QuerySet) -> tuple[Tensor, Tensor]:
+        entities, relations = (
+            torch.from_numpy(kind.astype(np.int64)).to(self.device) for kind in (queries.entities, queries.relations)
+        )
+        return entities, relations
 
 
 def counts_for(shapes: Sequence[str], shares: Mapping[str, float], batch_size: int) -> list[int]:
@@ -127,10 +156,3 @@ def counts_for(shapes: Sequence[str], shares: Mapping[str, float], batch_size: i
 
 def _part(count: int, rank: int, processes: int) -> slice:
     return slice(count * rank // processes, count * (rank + 1) // processes)
-
-
-def _mixed(seed: int, step: int) -> int:
-    """A seed for a step that has nothing in common with its neighbours'."""
-    value = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB) & (2**64 - 1)
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & (2**64 - 1)
-    return (value ^ (value >> 27)) & (2**63 - 1)

@@ -16,7 +16,8 @@ from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.capture import CapturedRound
-from flexkg.training.losses import learning_rate, negative_sampling
+from flexkg.training.losses import learning_rate, sampled_loss
+from flexkg.training.optimiser import Optimiser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from flexkg.config import TrainingSettings
     from flexkg.models import QueryModel
     from flexkg.sampling.queries import QuerySet
-    from flexkg.training.batches import Batch
 
 _PATHS = ("1p", "2p", "3p")
+_SAVE_SECONDS = 30.0
+"""Between checkpoints, unless the settings count them in steps."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,15 @@ class Trainer:
     def __post_init__(self) -> None:
         self.model.to(self.device)
         if self.device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = self.settings.precision == "tf32"
+            torch.backends.cuda.matmul.allow_tf32 = self.settings.precision != "float32"
         self.by = interpretation(self.model)
         self.rounds = self._rounds()
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=self.settings.learning_rate, fused=self.device.type == "cuda"
-        )
-        self.average = _Average(self.model, self.settings.ema) if self.settings.ema else None
         self.queries_per_step = sum(batches.queries_per_batch for batches in self.rounds)
+        listed = self.settings.batch_size * (1 + self.settings.negatives)
+        self.optimiser = Optimiser(self.model, self.settings, listed, self.share[1])
+        self.average = _Average(self.model, self.settings.ema) if self.settings.ema else None
+        self._losses = torch.zeros((), device=self.device)
+        """The sum of the losses since somebody looked."""
 
     @property
     def checkpoints(self) -> Path:
@@ -91,7 +94,7 @@ class Trainer:
         if found is None:
             return False
         self.model.load_state_dict(dict(found.tensors["model"]))
-        _restore(self.optimizer, found.tensors["optimizer"])
+        self.optimiser.restore(found.tensors["optimiser"])
         if self.average is not None:
             self.average.load(found.tensors["ema"])
         self.step, self.best, self.seconds = found.step, found.state["best"], found.state["seconds"]
@@ -100,21 +103,20 @@ class Trainer:
     def run(self) -> bool:
         """Train to the end; False if stopped before it. The last state is saved either way."""
         settings = self.settings
-        save_every = settings.checkpoint_every or max(1, settings.steps // 20)
         validate_every = settings.validate_every or max(1, settings.steps // 10)
         log_every = max(1, min(100, settings.steps // 50))
         begin, since, last = time.perf_counter() - self.seconds, time.perf_counter(), self.step
-        losses: list[Tensor] = []
+        saved = time.perf_counter()
         self.model.train()
         if self.step == 0:
             self._calibrate()
         while self.step < settings.steps:
-            losses.append(self._update())
+            self._update()
             self.step += 1
             self.seconds = time.perf_counter() - begin
             if self.step % log_every == 0 or self.step == settings.steps:
-                loss = float(torch.stack(losses).mean())
-                losses.clear()
+                loss = float(self._losses) / ((self.step - last) * len(self.rounds))
+                self._losses.zero_()
                 self._check(loss)
                 rate = (self.step - last) * self.queries_per_step / (time.perf_counter() - since)
                 since, last = time.perf_counter(), self.step
@@ -123,12 +125,14 @@ class Trainer:
                 self.report(Progress(self.step, settings.steps, loss, rate, mrr))
             if self.valid and (self.step % validate_every == 0 or self.step == settings.steps):
                 self._validate()
-                since, last = time.perf_counter(), self.step
+                since += time.perf_counter() - begin - self.seconds  # not what the rate is about
                 if settings.patience and self.best and self.best["without"] >= settings.patience:
                     self.warn(f"stopped early: no better validation MRR in {self.best['without']} validations")
                     break
-            if self.step % save_every == 0:
+            every = settings.checkpoint_every
+            if self.step % every == 0 if every else time.perf_counter() - saved > _SAVE_SECONDS:
                 self.save()
+                saved = time.perf_counter()
             if self._told_to_stop():
                 self.save()
                 return False
@@ -143,7 +147,7 @@ class Trainer:
             raise self._diverged("a parameter is no longer a number")
         tensors: dict[str, Mapping[str, Tensor]] = {
             "model": self.model.state_dict(),
-            "optimizer": _tensors(self.optimizer),
+            "optimiser": self.optimiser.tensors(),
         }
         if self.average is not None:
             tensors["ema"] = self.average.weights
@@ -173,6 +177,8 @@ class Trainer:
             settings.seed,
             self.device,
             self.share,
+            settings.shared_by,
+            settings.online,
         )
 
     @torch.no_grad()
@@ -184,7 +190,9 @@ class Trainer:
         batch = batches.draw(0)
         states = run_plan(self.model, batches.prepared, batch.grounding)
         owner = batches.prepared.owner
-        candidates = batch.candidates if owner is None else batch.candidates[owner]
+        lists = batch.negatives.repeat_interleave(len(batch.positives) // len(batch.negatives), dim=0)
+        candidates = torch.cat([batch.positives, lists], dim=1)
+        candidates = candidates if owner is None else candidates[owner]
         calibrate_modulus(self.model, states, candidates, self._add_up)
 
     def _add_up(self, value: Tensor) -> None:
@@ -201,40 +209,50 @@ class Trainer:
         self._add_up(votes)
         return bool(votes > 0)
 
-    def _update(self) -> Tensor:
-        """One step: an update for each round. Returns the loss of the last, still on the device."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.settings, self.step)
-        for place, batches in enumerate(self.rounds):
-            batch = batches.draw(self.step * len(self.rounds) + place)
-            loss = self._backward(place, batch)
-            self._share_gradients(loss)
-            if self.settings.clip:
-                nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-            self.optimizer.step()
-            if self.average is not None:
-                self.average.update(self.model)
-        return loss
+    def _update(self) -> None:
+        """One step: an update for each round. The losses are added up on the device."""
+        self.optimiser.set_rate(learning_rate(self.settings, self.step))
+        for place in range(len(self.rounds)):
+            if self.optimiser.capturable and self.share[1] == 1:
+                if place not in self._captured:
+                    self._captured[place] = self._capture(place)
+                self._captured[place].replay()
+            else:
+                loss = self._backward(self._loss(place), self.step * len(self.rounds) + place)
+                self._share_gradients(loss)
+                self._apply(loss)
 
-    def _backward(self, place: int, batch: Batch) -> Tensor:
-        """The loss of a round's batch, its gradients left in the parameters."""
-        if self.device.type == "cuda":
-            if place not in self._captured:
-                loss_of = torch.compile(self._loss(place)) if self.settings.compile else self._loss(place)
-                self._captured[place] = CapturedRound(self.model, self.rounds[place].draw(0), loss_of)
-            return self._captured[place](batch)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(place)(batch)
+    def _capture(self, place: int) -> CapturedRound:
+        loss_of = torch.compile(self._loss(place)) if self.settings.compile else self._loss(place)
+        at = torch.tensor(self.step * len(self.rounds) + place, device=self.device)
+        return CapturedRound(at, len(self.rounds), lambda at: self._backward(loss_of, at), self._apply)
+
+    def _backward(self, loss_of: Callable[[Tensor | int], Tensor], at: Tensor | int) -> Tensor:
+        """The loss of a batch, its gradients left in the parameters."""
+        self.model.zero_grad(set_to_none=True)
+        loss = loss_of(at)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _loss(self, place: int) -> Callable[[Batch], Tensor]:
-        prepared = self.rounds[place].prepared
+    def _apply(self, loss: Tensor) -> None:
+        """Update the parameters from their gradients."""
+        self._losses += loss
+        if self.settings.clip:
+            self.optimiser.clip(self.settings.clip)
+        self.optimiser.step()
+        if self.average is not None:
+            self.average.update(self.model)
 
-        def loss(batch: Batch) -> Tensor:
-            states = run_plan(self.model, prepared, batch.grounding)
-            scores = self.model.score(states, batch.candidates, prepared.owner, prepared.count)
-            return negative_sampling(scores, batch.weights, batch.total)
+    def _loss(self, place: int) -> Callable[[Tensor | int], Tensor]:
+        batches = self.rounds[place]
+        prepared = batches.prepared
+        narrow = self.settings.precision == "bf16" and self.device.type == "cuda"
+
+        def loss(at: Tensor | int) -> Tensor:
+            batch = batches.draw(at)
+            with torch.autocast("cuda", torch.bfloat16, enabled=narrow):
+                states = run_plan(self.model, prepared, batch.grounding)
+            return sampled_loss(self.model, states.float(), batch, prepared)
 
         return loss
 
@@ -295,19 +313,5 @@ class _Average:
             self.weights[name].lerp_(value, 1 - self._decay)
 
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        self.weights = {name: value.clone() for name, value in weights.items()}
-
-
-def _tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    states = optimizer.state_dict()["state"]
-    return {
-        f"{index}.{name}": torch.as_tensor(value) for index, state in states.items() for name, value in state.items()
-    }
-
-
-def _restore(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    states: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        index, _, name = key.partition(".")
-        states.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+        for name, value in weights.items():
+            self.weights[name].copy_(value)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from flexkg.config import TrainingSettings
+    from flexkg.models import QueryModel
+    from flexkg.plan.prepare import PreparedPlan
+    from flexkg.training.batches import Batch
 
 
 def negative_sampling(
@@ -28,6 +32,22 @@ def negative_sampling(
     else:
         negative = (negative * allowed).sum(dim=1) / allowed.sum(dim=1).clamp(min=1)
     return ((positive + negative) * weights).sum() / (weights.sum() if total is None else total) / 2
+
+
+def sampled_loss(model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan) -> Tensor:
+    """The loss of a batch whose queries have the given states."""
+
+    def score(candidates: Tensor) -> Tensor:
+        return model.score(states, candidates, prepared.owner, prepared.count)
+
+    if batch.allowed is None:
+        scores = score(torch.cat([batch.positives, batch.negatives], dim=1))
+    else:
+        lists = batch.negatives
+        if prepared.owner is not None:
+            lists = lists.repeat_interleave(len(batch.positives) // len(lists), dim=0)
+        scores = torch.cat([score(batch.positives), score(lists)], dim=1)
+    return negative_sampling(scores, batch.weights, batch.total, batch.allowed)
 
 
 def learning_rate(settings: TrainingSettings, step: int) -> float:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flexkg.errors import DataError
+from flexkg.sampling.draws import Draws
 from flexkg.sampling.negatives import TrainingAnswers
 from flexkg.sampling.queries import Column, QuerySet
 
@@ -34,15 +35,16 @@ def test_negatives_never_answer_and_positives_always_do(case, seed):
     answers = TrainingAnswers([query_set(finite), query_set(cofinite, complement=True)], universe)
     truth = [*finite, *(everything - listed for listed in cofinite)]
     queries = torch.arange(len(truth))
-    random = torch.Generator().manual_seed(seed)
+    random = Draws(seed, 5)
     for query, negatives in enumerate(answers.negatives(queries, 64, random).tolist()):
         assert set(negatives) <= everything - truth[query]
     for query, positive in enumerate(answers.positives(queries, random).tolist()):
         assert positive in truth[query]
-    ids, allowed = answers.shared_negatives(queries, 50, random)
-    for query in range(len(truth)):
-        expected = [entity not in truth[query] for entity in ids.tolist()]
-        assert allowed[query].tolist() == expected
+    for lists in {1, len(truth)}:
+        ids, allowed = answers.shared_negatives(queries, 50, lists, random)
+        for query in range(len(truth)):
+            expected = [entity not in truth[query] for entity in ids[query * lists // len(truth)].tolist()]
+            assert allowed[query].tolist() == expected
     assert answers.weights(queries).tolist() == pytest.approx([(4 + len(a)) ** -0.5 for a in truth])
 
 
@@ -50,7 +52,7 @@ def test_negatives_never_answer_and_positives_always_do(case, seed):
 def test_draws_are_uniform(complement):
     listed, universe, count = {0, 1, 5, 6, 7, 19}, 20, 40_000
     answers = TrainingAnswers([query_set([listed], complement)], universe)
-    random = torch.Generator().manual_seed(0)
+    random = Draws(0, 0)
     inside, outside = listed, set(range(universe)) - listed
     if complement:
         inside, outside = outside, inside

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flexkg.config import TrainingSettings, build_model, load_recipe
-from flexkg.errors import DataError, TrainingError
+from flexkg.errors import ConfigError, DataError, TrainingError
 from flexkg.kg.graph import Graph
 from flexkg.models import interpretation, run_plan
 from flexkg.query.shapes import SHAPES
@@ -18,7 +18,7 @@ from flexkg.sampling.build import Pair, enumerate_pairs, sample_queries
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.loop import Trainer
-from flexkg.training.losses import learning_rate, negative_sampling
+from flexkg.training.losses import learning_rate, negative_sampling, sampled_loss
 
 ENTITIES, RELATIONS = 60, 4
 SMALL = ["model.dim=8", "model.hidden=16", "training.batch_size=32", "training.negatives=4", "training.seed=7"]
@@ -95,10 +95,8 @@ def test_an_interrupted_run_ends_bit_identical(tmp_path, queries, extra):
     assert same(whole, second)
     assert all(torch.equal(whole.weights()[name], value) for name, value in second.weights().items())
     assert second.best["mrr"] == whole.best["mrr"]
-    moments = [t.optimizer.state_dict()["state"] for t in (whole, second)]
-    assert all(
-        torch.equal(moments[0][i][name], moments[1][i][name]) for i in moments[0] for name in ("exp_avg", "exp_avg_sq")
-    )
+    moments = [t.optimiser.tensors() for t in (whole, second)]
+    assert all(torch.equal(moments[0][name], moments[1][name]) for name in moments[0])
 
 
 def test_training_learns(tmp_path, queries):
@@ -144,8 +142,9 @@ def test_divergence_stops_with_a_diagnosis_and_keeps_the_last_good_state(tmp_pat
     update, steps = run._update, iter(range(1000))
 
     def broken():
-        loss = update()
-        return loss * math.nan if next(steps) == 25 else loss
+        update()
+        if next(steps) == 25:
+            run._losses.fill_(math.nan)
 
     run._update = broken
     with pytest.raises(TrainingError, match=r"diverged at step 26.*step 20 is kept.*learning_rate"):
@@ -172,27 +171,76 @@ def test_processes_share_one_batch(queries):
     sets, _ = queries
     model = build_model(load_recipe("flex-small", SMALL).model, ENTITIES, 2 * RELATIONS)
     chosen = [sets[shape] for shape in ("1p", "2p", "2u")]
-    make = lambda share: Batches(chosen, [9, 5, 4], interpretation(model), ENTITIES, 6, 3, share=share)  # noqa: E731
-    loss = lambda batches, step: _loss(model, batches, batches.draw(step))  # noqa: E731
-    whole, parts = make((0, 1)), [make((rank, 3)) for rank in range(3)]
-    for step in (0, 5):
-        expected = loss(whole, step)
-        assert sum(loss(part, step) for part in parts).item() == pytest.approx(expected.item(), rel=1e-5)
+    by = interpretation(model)
+    for by_run in (1, 6):
+        make = lambda share, runs=by_run: Batches(chosen, [9, 5, 4], by, ENTITIES, 6, 3, share=share, shared_by=runs)  # noqa: E731
+        whole, parts = make((0, 1)), [make((rank, 3)) for rank in range(3)]
+        for step in (0, 5):
+            expected = _loss(model, whole, step)
+            assert sum(_loss(model, part, step) for part in parts).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def _loss(model, batches, batch):
+def _loss(model, batches, step):
+    batch = batches.draw(step)
+    return sampled_loss(model, run_plan(model, batches.prepared, batch.grounding), batch, batches.prepared)
+
+
+def test_shared_negatives_are_scored_as_if_each_query_had_its_own(queries):
+    sets, _ = queries
+    model = build_model(load_recipe("flex-small", SMALL).model, ENTITIES, 2 * RELATIONS)
+    batches = Batches([sets["1p"], sets["2i"]], [8, 4], interpretation(model), ENTITIES, 40, 3, shared_by=4)
+    batch = batches.draw(1)
+    assert batch.negatives.shape == (3, 40)
+    assert not batch.allowed.all()  # forty entities of sixty: some are answers
     states = run_plan(model, batches.prepared, batch.grounding)
-    scores = model.score(states, batch.candidates, batches.prepared.owner, batches.prepared.count)
-    return negative_sampling(scores, batch.weights, batch.total)
+    scores = model.score(states, torch.cat([batch.positives, batch.negatives.repeat_interleave(4, dim=0)], dim=1))
+    expected = negative_sampling(scores, batch.weights, batch.total, batch.allowed)
+    assert _loss(model, batches, 1).item() == pytest.approx(expected.item(), rel=1e-6)
+    with pytest.raises(ConfigError, match=r"multiple of training\.shared_by"):
+        Batches([sets["1p"]], [8], interpretation(model), ENTITIES, 4, 3, shared_by=3)
+
+
+@pytest.mark.parametrize("extra", [[], ["training.clip=0.001"], ["training.weight_decay=0.1"]])
+def test_updates_by_rows_are_updates_of_all_rows_while_all_are_touched(tmp_path, queries, extra):
+    # 32 x 65 candidates of 60 entities: a batch touches every row, and the two ways must agree.
+    settings = ["training.steps=5", "training.negatives=64", *extra]
+    runs = [trainer(tmp_path / rows, queries, *settings, f"training.rows={rows}") for rows in ("dense", "sparse")]
+    for run in runs:
+        run.run()
+    assert runs[1].model.entities.weight.grad.is_sparse
+    for name, value in runs[0].model.state_dict().items():
+        torch.testing.assert_close(value, runs[1].model.state_dict()[name], rtol=1e-4, atol=1e-6)
+
+
+def test_updates_by_rows_leave_other_rows_alone(tmp_path, queries):
+    settings = ["training.steps=1", "training.negatives=1", "training.batch_size=4", "training.rows=sparse"]
+    run = trainer(tmp_path, queries, *settings)
+    before = run.model.entities.weight.detach().clone()
+    run.run()
+    touched = run.model.entities.weight.grad.coalesce().indices()[0]
+    changed = (run.model.entities.weight != before).any(dim=1).nonzero()[:, 0]
+    assert 0 < len(touched) < ENTITIES
+    assert set(changed.tolist()) <= set(touched.tolist())
+
+
+def test_weight_decay_shrinks_tables(tmp_path, queries):
+    sizes = []
+    for name, decay in (("without", 0), ("with", 10)):
+        run = trainer(
+            tmp_path / name, queries, "training.steps=20", "training.warm_up=0", f"training.weight_decay={decay}"
+        )
+        run.run()
+        sizes.append(run.model.entities.weight.norm().item())
+    assert sizes[1] < 0.9 * sizes[0]
 
 
 def test_batches_are_decided_by_seed_and_step(queries):
     sets, _ = queries
     by = interpretation(build_model(load_recipe("flex-small", SMALL).model, ENTITIES, 2 * RELATIONS))
     make = lambda seed: Batches([sets["2p"]], [16], by, ENTITIES, 5, seed)  # noqa: E731
-    assert torch.equal(make(1).draw(4).candidates, make(1).draw(4).candidates)
-    assert not torch.equal(make(1).draw(4).candidates, make(1).draw(5).candidates)
-    assert not torch.equal(make(1).draw(4).candidates, make(2).draw(4).candidates)
+    assert torch.equal(make(1).draw(4).negatives, make(1).draw(4).negatives)
+    assert not torch.equal(make(1).draw(4).negatives, make(1).draw(5).negatives)
+    assert not torch.equal(make(1).draw(4).negatives, make(2).draw(4).negatives)
 
 
 def test_counts_follow_the_shares():
