@@ -10,7 +10,7 @@ from torch import nn
 from flexkg.errors import ConfigError
 from flexkg.logic.fuzzy import SYSTEMS
 from flexkg.models.base import QueryModel, Target
-from flexkg.models.layers import MLP, OperandAttention, OrderedAttention, Table
+from flexkg.models.layers import MLP, OperandAttention, OrderedAttention, Table, scaled_tanh
 from flexkg.models.reference import DistanceSpec
 from flexkg.plan.algebra import Operator
 
@@ -237,4 +237,7 @@ class Flex(QueryModel):
 
     def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
         """Features of entities; their logic part is 0."""
-        return self.squash(self.entities(rows) / self.range)
+        values = self.entities(rows)
+        if self.boundary is None:
+            return values / self.range
+        return scaled_tanh(values, 1 / self.range, self.feature_sign * self.boundary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -30,6 +30,33 @@ class Table(nn.Module):
             if isinstance(rows, slice)
             else functional.embedding(rows, self.weight, sparse=self.sparse)
         )
+
+
+class _Tanh(torch.autograd.Function):
+    """factor * tanh(rate * x), one temporary each way: of a table of all entities, five would cost more than a layer."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Any, rate: float, factor: float) -> Any:
+        out = (values * rate).tanh_()
+        ctx.save_for_backward(out)
+        ctx.slope = rate * factor
+        if abs(factor) != 1:
+            return out * factor
+        # The derivative only sees the square, so what is kept may have the sign.
+        return out if factor == 1 else out.neg_()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Any) -> Any:
+        (out,) = ctx.saved_tensors
+        return torch.ops.aten.tanh_backward(grad, out).mul_(ctx.slope), None, None
+
+
+def scaled_tanh(values: Float[Tensor, "... width"], rate: float, factor: float) -> Float[Tensor, "... width"]:
+    """factor * tanh(rate * x)."""
+    if values.device.type == "cpu" and not torch.compiler.is_compiling():
+        return _Tanh.apply(values, rate, factor)  # type: ignore[no-any-return, no-untyped-call]
+    return factor * torch.tanh(values * rate)
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
