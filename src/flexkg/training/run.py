@@ -7,6 +7,7 @@ checkpoints/    the newest states and the best one
 metrics.jsonl   a line for every measurement
 model.safetensors   the weights to use: the best by validation, or the last
 training.svg    loss and validation MRR
+calibration.json, calibration.svg   what turns scores into probabilities, where there are validation queries
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from flexkg.query.shapes import SHAPES
 from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
+from flexkg.training.calibrated import calibrate_run, forget_calibration
 from flexkg.training.folder import FORMAT, VERSION
 from flexkg.training.loop import Progress, Trainer
 from flexkg.training.plot import draw
@@ -123,7 +125,10 @@ def train(
         "finished": finished,
     }
     if share[0] == 0:
+        forget_calibration(out)
         _close(out, trainer, summary, time.time() - begin)
+        if finished:
+            calibrate_run(out, queries, place)
     if share[1] > 1:
         torch.distributed.destroy_process_group()
     return Outcome(finished, stopped["signal"], summary)
