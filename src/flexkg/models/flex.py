@@ -237,7 +237,7 @@ class Flex(QueryModel):
 
     def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
         """Features of entities; their logic part is 0."""
-        values = self.entities(rows)
+        values: Tensor = self.entities(rows)
         if self.boundary is None:
             return values / self.range
         return scaled_tanh(values, 1 / self.range, self.feature_sign * self.boundary)

@@ -33,7 +33,7 @@ class Table(nn.Module):
 
 
 class _Tanh(torch.autograd.Function):
-    """factor * tanh(rate * x), one temporary each way: of a table of all entities, five would cost more than a layer."""
+    """factor * tanh(rate * x), one temporary each way: of a table of all entities, five cost more than a layer."""
 
     @staticmethod
     def forward(ctx: Any, values: Any, rate: float, factor: float) -> Any:
