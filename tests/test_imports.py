@@ -33,6 +33,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sampling": {"errors", "query", "kg", "plan", "engine"},
     "evaluation": {"errors", "query", "kg", "plan", "engine", "sampling", "models"},
     "training": {"errors", "query", "kg", "plan", "engine", "sampling", "models", "config", "evaluation", "version"},
+    "paper": {
+        "errors",
+        "query",
+        "kg",
+        "plan",
+        "engine",
+        "sampling",
+        "models",
+        "config",
+        "evaluation",
+        "training",
+        "version",
+    },
     "api": {"errors", "query", "kg", "plan", "engine", "sampling"},
     "predictor": {
         "errors",
@@ -63,6 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "config",
         "training",
         "predictor",
+        "paper",
     },
     "__main__": {"cli"},
 }

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from flexkg import __version__
-from flexkg.cli import answer, bench, data, data_import, models, train, workload, workload_build
+from flexkg.cli import answer, bench, data, data_import, models, paper, train, workload, workload_build
 from flexkg.errors import FlexError, QueryError
 from flexkg.query.shapes import SHAPES
 
@@ -44,6 +44,11 @@ app.command("answer")(answer.answer_command)
 app.command("train")(train.train_command)
 app.command("models")(models.models_command)
 app.command("recipes")(models.recipes_command)
+paper_app = typer.Typer(help="The paper's tables beside our results.", cls=paper.PaperGroup)
+app.add_typer(paper_app, name="paper")
+paper_app.command("show")(paper.show_command)
+paper_app.command("run")(paper.run_command)
+paper_app.command("workload")(paper.workload_command)
 app.command("bench")(bench.bench_command)
 
 

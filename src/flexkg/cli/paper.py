@@ -1,0 +1,185 @@
+"""`flexkg paper`: the paper's tables beside our results, and the runs that are still missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from flexkg.cli.output import AsJson, Device, emit, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flexkg.paper.plan import Book, Job
+    from flexkg.paper.runner import Place, Report
+    from flexkg.training.loop import Progress
+
+Results = Annotated[Path, typer.Option(metavar="DIR", help="The folder of result files.")]
+Source = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Holds DATASET/queries and DATASET/train.tsv.gz, as published.")
+]
+Work = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Workloads and run folders; a folder in the user's cache by default.")
+]
+Home = Annotated[Path | None, typer.Option(metavar="DIR", help="Fetched graphs, in place of $FLEXKG_HOME.")]
+Plan = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Tables and runs of your own, in place of the paper's.")
+]
+
+_RESULTS = Path("results")
+
+
+class PaperGroup(TyperGroup):
+    """`paper [TABLE]` stands for `paper show [TABLE]`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command in that was left out."""
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["show", *args]
+        return list(super().parse_args(ctx, args))
+
+
+def show_command(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table, or how its name begins.")] = None,
+    results: Results = _RESULTS,
+    plan: Plan = None,
+    json: AsJson = False,
+) -> None:
+    """List the paper's tables, or show one cell by cell: the paper's value, ours, the difference."""
+    from flexkg.paper import render
+    from flexkg.paper.results import load_all, relative
+    from flexkg.paper.workloads import read_registry
+
+    book = _book(plan)
+    found = [relative(result, results) for result in load_all(results)]
+    pages = [render.page_of(entry, book, found, read_registry(results)) for entry in book.select(table)]
+    if table is None:
+        emit({"tables": [page.summary() for page in pages]}, json, lambda: render.print_list(pages))
+    else:
+        emit({"tables": [page.to_dict() for page in pages]}, json, lambda: render.print_pages(pages))
+
+
+def run_command(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table, how its name begins, or all.")],
+    budget: Annotated[float | None, typer.Option(metavar="MINUTES", min=0, help="Stop after so many minutes.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Cells of this row, column or graph; all words must fit.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained.")] = False,
+    results: Results = _RESULTS,
+    source: Source = None,
+    work: Work = None,
+    data_home: Home = None,
+    plan: Plan = None,
+    device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
+    json: AsJson = False,
+) -> None:
+    """Train and evaluate what a table still lacks; interrupt it at any time, the same command goes on."""
+    from flexkg.paper.results import load_all
+    from flexkg.paper.runner import Budget, expected_seconds, missing, work_off
+    from flexkg.paper.workloads import read_registry
+
+    clock = Budget(None if budget is None else 60 * budget)
+    book = _book(plan)
+    place = _place(results, source, work, data_home)
+    found = load_all(results)
+    tables = book.select(table)
+    jobs = missing(tables, book, found, read_registry(results), only or ())
+    names = [entry.name for entry in tables]
+    if dry_run:
+        runs = [
+            {"run": job.name, "overrides": job.overrides, "expected_seconds": expected_seconds(job, found)}
+            for job in jobs
+        ]
+        emit({"tables": names, "missing": runs}, json, lambda: _show_missing(runs))
+        return
+    from flexkg.api import choose_device
+
+    say = lambda line: typer.echo(line, err=True)  # noqa: E731
+    report = work_off(jobs, place, clock, choose_device(device), say=say, watch=_watch)
+    emit({"tables": names, "done": report.done, "left": report.left}, json, lambda: _show_report(report))
+    if report.signal == signal.SIGINT:
+        raise typer.Exit(130)
+
+
+def workload_command(
+    data: Annotated[str, typer.Argument(metavar="DATASET", help="The graph whose queries are to be fixed.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of the queries that are sampled.")] = 0,
+    count: Annotated[int, typer.Option(min=0, help="Queries of each shape and split; 0 follows the protocol.")] = 0,
+    results: Results = _RESULTS,
+    source: Source = None,
+    work: Work = None,
+    data_home: Home = None,
+    json: AsJson = False,
+) -> None:
+    """Fix the queries that results on a graph are measured with: their seed and checksum go to workloads.toml."""
+    from flexkg.errors import DataError
+    from flexkg.paper.runner import open_dataset
+    from flexkg.paper.workloads import build, read_registry, write_registry
+
+    place = _place(results, source, work, data_home)
+    dataset = open_dataset(data, source)
+    registry = read_registry(results)
+    with progress("Building", "queries") as report:
+        entry = build(
+            dataset,
+            place.workload(data),
+            seed=seed,
+            count=count,
+            published=place.published(data),
+            progress=lambda what, done: report(done, what),
+        )
+    if data in registry and registry[data].checksum != entry.checksum:
+        raise DataError(
+            f"The queries of {data} are fixed already, and these are others.",
+            hint=f"Remove its entry from {results}/workloads.toml, and every result on it, to start anew.",
+        )
+    registry[data] = entry
+    write_registry(results, registry)
+    counts = {split: sum(shapes.values()) for split, shapes in entry.queries.items()}
+    content = {"dataset": data, "seed": seed, "checksum": entry.checksum, "queries": counts}
+    emit(content, json, lambda: typer.echo(f"{data}: {sum(counts.values()):,} queries, checksum {entry.checksum}"))
+
+
+def _book(plan: Path | None) -> Book:
+    from flexkg.paper.plan import Book, the_paper
+
+    return the_paper() if plan is None else Book.load(plan)
+
+
+def _place(results: Path, source: Path | None, work: Path | None, data_home: Path | None) -> Place:
+    from flexkg.errors import DataError
+    from flexkg.kg import catalog
+    from flexkg.paper.runner import Place
+
+    if source is not None and not source.is_dir():
+        raise DataError(f"There is no folder {source}.", hint="Give the folder that holds DATASET/queries.")
+    if data_home is not None:
+        os.environ["FLEXKG_HOME"] = str(data_home)
+    return Place(results, catalog.home() / "paper" if work is None else work, source)
+
+
+@contextmanager
+def _watch(job: Job) -> Iterator[Callable[[Progress], None]]:
+    with progress(f"Training {job.name}", "steps", job.config.training.steps) as report:
+        yield lambda state: report(state.step)
+
+
+def _show_missing(runs: list[dict[str, Any]]) -> None:
+    for run in runs:
+        expected = run["expected_seconds"]
+        about = f"  about {expected / 60:.1f} minutes" if expected else ""
+        typer.echo(f"{run['run']}{about}" + "".join(f"  {change}" for change in run["overrides"]))
+    typer.echo(f"{len(runs)} runs are missing" if runs else "nothing is missing")
+
+
+def _show_report(report: Report) -> None:
+    for done in report.done:
+        typer.echo(f"{done['result']}  {done['seconds']['whole']:.0f} s")
+    typer.echo(f"{len(report.done)} runs recorded, {len(report.left)} left")

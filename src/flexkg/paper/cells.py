@@ -1,0 +1,261 @@
+"""The cells of a table: what the paper printed, which runs measure it here, and what they gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from flexkg.paper.plan import Job
+from flexkg.paper.results import find, is_exact
+from flexkg.paper.tables import AVERAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from flexkg.paper.plan import Book
+    from flexkg.paper.results import Result
+    from flexkg.paper.tables import Row, Table
+    from flexkg.paper.workloads import Registry
+
+EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
+NEGATION = ("2in", "3in", "inp", "pin", "pni")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A place in a table."""
+
+    table: str
+    dataset: str
+    row: str
+    column: str
+    paper: float | None
+    paper_error: float | None = None
+    jobs: tuple[Job, ...] = ()
+    """Several for several seeds."""
+    take: Callable[[Result], float | None] | None = None
+    """Reads the value from a result."""
+    live: float | None = None
+    """A value that needs no run."""
+
+    def matches(self, words: Sequence[str]) -> bool:
+        """Whether every word is its row, its column or its graph."""
+        own = {self.dataset.casefold(), self.row.casefold(), self.column.casefold()}
+        return all(word.casefold() in own for word in words)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A cell with what was measured here."""
+
+    cell: Cell
+    ours: float | None
+    ours_error: float | None
+    results: tuple[Result, ...]
+    exact: bool
+    """Whether the results were made with the present settings and the committed queries."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return None if self.ours is None or self.cell.paper is None else self.ours - self.cell.paper
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        paths = [str(result.path) for result in self.results]
+        content: dict[str, Any] = {
+            "dataset": self.cell.dataset,
+            "row": self.cell.row,
+            "column": self.cell.column,
+            "paper": self.cell.paper,
+            "ours": _rounded(self.ours),
+            "difference": _rounded(self.difference),
+            "result": paths[0] if len(paths) == 1 else paths or None,
+        }
+        if self.cell.paper_error is not None:
+            content |= {"paper_error": self.cell.paper_error, "ours_error": _rounded(self.ours_error)}
+        if self.results:
+            content["exact"] = self.exact
+        return content
+
+
+def cells_of(table: Table, book: Book, registry: Registry) -> list[Cell]:
+    """The cells of a table; those that the paper leaves empty are left out, except where the table is ours alone."""
+    make = _MAKERS[table.kind]
+    cells = []
+    for row in table.rows:
+        for place, column in enumerate(table.columns):
+            if row.values[place] is None and table.kind != "dimensions":
+                continue
+            extra = make(table, row, column, book, registry)
+            cells.append(Cell(table.name, row.dataset, row.row, column, row.values[place], row.errors[place], **extra))
+    return cells
+
+
+def fill(cell: Cell, results: Sequence[Result], registry: Registry) -> Filled:
+    """What the results say about a cell: the mean over its runs, and the standard deviation of two or more."""
+    if cell.take is None:
+        return Filled(cell, cell.live, None, (), True)
+    found: list[tuple[float, Result, bool]] = []
+    for job in cell.jobs:
+        result = recorded(job, results)
+        value = None if result is None else cell.take(result)
+        if result is not None and value is not None:
+            found.append((value, result, up_to_date(result, job, registry)))
+    if not found:
+        return Filled(cell, None, None, (), False)
+    values = [value for value, _, _ in found]
+    error = stdev(values) if len(values) > 1 else None
+    return Filled(cell, fmean(values), error, tuple(result for _, result, _ in found), all(good for *_, good in found))
+
+
+def recorded(job: Job, results: Sequence[Result]) -> Result | None:
+    """The result of a job, if there is one."""
+    return find(
+        results,
+        kind=job.kind,
+        dataset=job.dataset,
+        recipe=job.recipe,
+        seed=job.seed,
+        label=job.label,
+        config=job.config.model_dump(mode="json"),
+    )
+
+
+def up_to_date(result: Result, job: Job, registry: Registry) -> bool:
+    """Whether a result has the job's settings and the committed queries, and holds what the job evaluates."""
+    entry = registry.get(job.dataset)
+    same = entry is not None and entry.checksum == result.workload["checksum"]
+    enough = job.kind == "time" or set(job.shapes) <= set(result.metrics.get("shapes", {}))
+    return same and enough and is_exact(result, job.config.model_dump(mode="json"))
+
+
+def _mrr(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    job = book.job(row.row, row.dataset)
+    return {"jobs": () if job is None else (job,), "take": _mean_of("mrr", _shapes(table, column))}
+
+
+def _error_bars(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    jobs = [book.job(row.row, row.dataset, seed=seed) for seed in book.settings[table.name]["seeds"]]
+    return {"jobs": tuple(job for job in jobs if job), "take": _mean_of("mrr", _shapes(table, column))}
+
+
+def _metrics(_table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    job = book.job(column, row.dataset)
+    return {"jobs": () if job is None else (job,), "take": _mean_of(row.row, ("1p",))}
+
+
+def _dimensions(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    model = book.settings[table.name]["model"]
+    job = book.job(model, row.dataset)
+    assert job is not None
+    if str(job.config.model.dim) != row.row:
+        # The recipe's own dimension is the run of the main table.
+        job = book.job(model, row.dataset, label=f"d{row.row}", overrides=(f"model.dim={row.row}",))
+    take: dict[str, Callable[[Result], float | None]] = {
+        "validation MRR": lambda result: None if result.best is None else 100 * float(result.best["mrr"]),
+        "test MRR": _mean_of("mrr", EPFO + NEGATION),
+        "test EPFO": _mean_of("mrr", EPFO),
+        "test negation": _mean_of("mrr", NEGATION),
+        "minutes": lambda result: float(result.seconds["train"]) / 60,
+    }
+    return {"jobs": (job,), "take": take[column]}
+
+
+def _time(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    settings = book.settings[table.name]
+    recipe, *changes = settings["models"][column]
+    # Two columns may be one recipe with different settings; the label keeps their files apart.
+    label = "-".join([_plain(change) for change in changes] + [f"d{row.row}"])
+    job = Job(
+        "time",
+        row.dataset,
+        recipe,
+        book.seed,
+        label,
+        (*changes, *settings["set"], f"model.dim={row.row}"),
+        seconds=settings["seconds"],
+    )
+    steps = settings["steps"]
+    return {"jobs": (job,), "take": lambda result: result.metrics["seconds_per_step"] * steps / 86_400}
+
+
+def _parameters(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    from flexkg.paper.live import count_parameters
+
+    recipe, *changes = book.settings[table.name]["models"][column]
+    return {"live": count_parameters(recipe, (*changes, f"model.dim={row.row}"), row.dataset) / 1e6}
+
+
+def _datasets(_table: Table, row: Row, column: str, _book: Book, _: Registry) -> dict[str, Any]:
+    from flexkg.paper.live import dataset_sizes
+
+    return {"live": dataset_sizes(row.dataset)[column]}
+
+
+def _queries(_table: Table, row: Row, column: str, _book: Book, registry: Registry) -> dict[str, Any]:
+    entry = registry.get(row.dataset)
+    split, _, which = column.partition(" ")
+    if entry is None:
+        return {}
+    counts: Mapping[str, int] = entry.queries[split]
+    wanted = {
+        "EPFO": ("1p", "2p", "3p", "2i", "3i"),
+        "negation": NEGATION,
+        "1p": ("1p",),
+        "others": tuple(shape for shape in EPFO + NEGATION if shape != "1p"),
+    }[which]
+    found = {counts.get(shape, 0) for shape in wanted}
+    # One number stands for all of them only if they are alike.
+    return {"live": float(found.pop()) if len(found) == 1 else None}
+
+
+def _settings(_table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    job = book.job("FLEX", row.dataset)
+    assert job is not None
+    config = job.config.model_dump(mode="json")
+    section, key = {
+        "dimension": ("model", "dim"),
+        "batch size": ("training", "batch_size"),
+        "negatives": ("training", "negatives"),
+        "margin": ("model", "margin"),
+        "learning rate": ("training", "learning_rate"),
+    }[column]
+    return {"live": float(config[section][key])}
+
+
+_MAKERS: dict[str, Callable[[Table, Row, str, Book, Registry], dict[str, Any]]] = {
+    "mrr": _mrr,
+    "error-bars": _error_bars,
+    "metrics": _metrics,
+    "dimensions": _dimensions,
+    "time": _time,
+    "parameters": _parameters,
+    "datasets": _datasets,
+    "queries": _queries,
+    "settings": _settings,
+}
+
+
+def _shapes(table: Table, column: str) -> tuple[str, ...]:
+    return tuple(name for name in table.columns if name != AVERAGE) if column == AVERAGE else (column,)
+
+
+def _mean_of(metric: str, shapes: tuple[str, ...]) -> Callable[[Result], float | None]:
+    def take(result: Result) -> float | None:
+        found = result.metrics.get("shapes", {})
+        if not all(shape in found and metric in found[shape] for shape in shapes):
+            return None
+        return 100 * fmean(float(found[shape][metric]) for shape in shapes)
+
+    return take
+
+
+def _plain(change: str) -> str:
+    key, _, value = change.partition("=")
+    return f"{key.rpartition('.')[2]}{value}"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

@@ -1,0 +1,116 @@
+"""Which run measures what: the paper's models as our recipes, with their settings, graphs and seeds (runs.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from flexkg.errors import DataError
+from flexkg.kg.storage import os_errors
+from flexkg.paper.results import file_stem
+from flexkg.paper.tables import NAMES, Table, load_table, parse_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from flexkg.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, whose result fills one cell or many."""
+
+    kind: str
+    """`run`: train and evaluate; `time`: train for some seconds."""
+    dataset: str
+    recipe: str
+    seed: int
+    label: str = ""
+    overrides: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    """To evaluate; none stands for all that the model can express."""
+    seconds: float = 0.0
+    """How long a `time` is measured."""
+
+    @property
+    def name(self) -> str:
+        """The result file's name without its ending, with its folder."""
+        return f"{self.dataset}/{file_stem(self.kind, self.recipe, self.seed, self.label)}"
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings that the run has."""
+        return _config(self.recipe, (*self.overrides, f"training.seed={self.seed}"))
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """Tables, and how their cells are measured."""
+
+    tables: Mapping[str, Table]
+    seed: int
+    models: Mapping[str, Mapping[str, Any]]
+    """By the paper's name: `recipe`, `set`, `datasets`, `shapes`."""
+    settings: Mapping[str, Mapping[str, Any]]
+    """By table."""
+
+    @classmethod
+    def load(cls, path: Path) -> Book:
+        """A book of one's own: a TOML file such as runs.toml that also holds its tables, each as [content.NAME]."""
+        with os_errors(path, "read"):
+            data = path.read_bytes()
+        try:
+            plan = tomllib.loads(data.decode("utf-8"))
+            tables = {name: parse_table(name, content) for name, content in plan["content"].items()}
+            return cls(tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{path} is not TOML: {error}.") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{path} is not a plan: {error}.", hint="See the reference of `paper run`.") from None
+
+    def select(self, text: str | None = None) -> list[Table]:
+        """The tables whose names begin so: `main` gives both main tables, `all` or nothing gives every table."""
+        if text is None or text == "all":
+            return list(self.tables.values())
+        found = [text] if text in self.tables else [name for name in self.tables if name.startswith(text)]
+        if not found:
+            raise DataError(f"There is no table {text!r}.", hint=f"Choose among {', '.join(self.tables)}, or all.")
+        return [self.tables[name] for name in found]
+
+    def job(self, model: str, dataset: str, *, seed: int | None = None, **more: Any) -> Job | None:
+        """The run of one of the paper's models on a graph; None if there is no recipe for it."""
+        if model not in self.models:
+            return None
+        entry = self.models[model]
+        overrides = (*entry.get("set", ()), *entry.get("datasets", {}).get(dataset, ()), *more.pop("overrides", ()))
+        return Job(
+            "run",
+            dataset,
+            entry["recipe"],
+            self.seed if seed is None else seed,
+            overrides=overrides,
+            shapes=tuple(entry.get("shapes", ())),
+            **more,
+        )
+
+    def names_of(self, recipe: str) -> list[str]:
+        """The paper's names of what a recipe trains."""
+        return [name for name, entry in self.models.items() if entry["recipe"] == recipe]
+
+
+@cache
+def the_paper() -> Book:
+    """The FLEX paper's tables."""
+    plan = tomllib.loads((resources.files("flexkg") / "paper" / "runs.toml").read_text(encoding="utf-8"))
+    return Book({name: load_table(name) for name in NAMES}, plan["seed"], plan["models"], plan["tables"])
+
+
+@cache
+def _config(recipe: str, overrides: tuple[str, ...]) -> RunConfig:
+    from flexkg.config import load_recipe
+
+    return load_recipe(recipe, overrides)

@@ -1,0 +1,154 @@
+"""Tables for people: in the terminal, and as pages of the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flexkg.paper.cells import cells_of, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table as Grid
+
+    from flexkg.paper.cells import Filled
+    from flexkg.paper.plan import Book
+    from flexkg.paper.results import Result
+    from flexkg.paper.tables import Table
+    from flexkg.paper.workloads import Registry
+
+
+@dataclass(frozen=True)
+class Page:
+    """A table with its cells filled as far as there are results."""
+
+    table: Table
+    cells: tuple[Filled, ...]
+
+    @property
+    def recorded(self) -> int:
+        """Cells that have a value of ours."""
+        return sum(filled.ours is not None for filled in self.cells)
+
+    def summary(self) -> dict[str, Any]:
+        """What a list of tables says of it."""
+        return {
+            "name": self.table.name,
+            "title": self.table.title,
+            "source": self.table.source,
+            "count": len(self.cells),
+            "recorded": self.recorded,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary, and every cell."""
+        return {
+            **self.summary(),
+            "unit": self.table.unit,
+            "notes": list(self.table.notes),
+            "discrepancies": [
+                {"dataset": entry.dataset, "row": entry.row, "column": entry.column, "text": entry.text}
+                for entry in self.table.discrepancies
+            ],
+            "cells": [filled.to_dict() for filled in self.cells],
+        }
+
+    def cell(self, dataset: str, row: str, column: str) -> Filled | None:
+        """A cell by its place."""
+        for filled in self.cells:
+            if (filled.cell.dataset, filled.cell.row, filled.cell.column) == (dataset, row, column):
+                return filled
+        return None
+
+
+def page_of(table: Table, book: Book, found: Sequence[Result], registry: Registry) -> Page:
+    """A table with what the results say of it."""
+    return Page(table, tuple(fill(cell, found, registry) for cell in cells_of(table, book, registry)))
+
+
+def number(value: float | None, kind: str) -> str:
+    """A value as a table of this kind prints it."""
+    if value is None:
+        return ""
+    if kind in ("datasets", "queries"):
+        return f"{value:,.0f}"
+    if kind == "settings":
+        return f"{value:g}"
+    if kind == "parameters":
+        return f"{value:.2f}"
+    if kind == "time":
+        return f"{value:.1f}" if value >= 1 else f"{value:.3f}"
+    return f"{value:.1f}"
+
+
+def triple(filled: Filled | None, kind: str) -> tuple[str, str, str]:
+    """The paper's value, ours and the difference, as text; `~` marks ours when its settings are no longer these."""
+    if filled is None:
+        return "", "", ""
+    ours = number(filled.ours, kind)
+    if filled.ours_error is not None:
+        ours += f" ±{filled.ours_error:.2f}"
+    if filled.results and not filled.exact:
+        ours += "~"
+    paper = number(filled.cell.paper, kind)
+    if filled.cell.paper_error is not None:
+        paper += f" ±{filled.cell.paper_error:.2f}"
+    difference = "" if filled.difference is None else _signed(filled.difference, kind)
+    return paper, ours, difference
+
+
+def _signed(value: float, kind: str) -> str:
+    text = number(abs(value), kind)
+    return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"
+
+
+def print_list(pages: Sequence[Page]) -> None:
+    """The tables, and how many of their cells are recorded."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid("table", "what it shows")
+    grid.add_column("cells", justify="right")
+    grid.add_column("recorded", justify="right")
+    for page in pages:
+        grid.add_row(page.table.name, page.table.title, str(len(page.cells)), str(page.recorded))
+    Console().print(grid)
+
+
+def print_pages(pages: Sequence[Page]) -> None:
+    """Each table cell by cell, its columns downwards so that any terminal is wide enough."""
+    from rich.console import Console
+
+    console = Console()
+    for page in pages:
+        console.print(f"{page.table.title} ({page.table.unit})", style="bold", highlight=False, markup=False)
+        console.print(page.table.source, style="dim", highlight=False, markup=False, soft_wrap=True)
+        console.print(_grid(page))
+        if any(filled.results and not filled.exact for filled in page.cells):
+            console.print("~ made with settings or queries that have changed since", style="dim", highlight=False)
+        for note in notes_of(page):
+            console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def notes_of(page: Page) -> list[str]:
+    """What has to be known to read a table."""
+    odd = [f"{entry.dataset} {entry.row} {entry.column}: {entry.text}." for entry in page.table.discrepancies]
+    return [*page.table.notes, *odd]
+
+
+def _grid(page: Page) -> Grid:
+    from rich.table import Table as Grid
+
+    grid = Grid("graph", "row", "column")
+    for name in ("paper", "ours", "difference"):
+        grid.add_column(name, justify="right")
+    before: tuple[str, str] | None = None
+    for filled in page.cells:
+        place = filled.cell.dataset, filled.cell.row
+        if before is not None and before != place:
+            grid.add_section()
+        shown = place if before != place else ("", "")
+        grid.add_row(*shown, filled.cell.column, *triple(filled, page.table.kind))
+        before = place
+    return grid

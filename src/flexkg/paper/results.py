@@ -1,0 +1,220 @@
+"""Result files: one JSON file for each run that was evaluated, under results/DATASET/."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from flexkg.errors import DataError
+from flexkg.kg.storage import atomic_file, os_errors, read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+FORMAT: Final = "flexkg-result"
+VERSION: Final = 1
+KINDS: Final = ("run", "time")
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ANEW: Final = "Delete it and measure again with `flexkg paper run`, or restore it from version control."
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run gave."""
+
+    kind: str
+    """`run`: trained to the end and evaluated; `time`: trained for some seconds to measure the speed."""
+    dataset: str
+    data_checksum: str
+    workload: Mapping[str, Any]
+    """`seed`, `checksum`, and `published`: by split the shapes whose queries are the published ones."""
+    recipe: str
+    label: str
+    """What sets the run apart from others of its recipe, graph and seed; usually nothing."""
+    overrides: tuple[str, ...]
+    config: Mapping[str, Any]
+    seed: int
+    flexkg: str
+    torch: str
+    device: str
+    seconds: Mapping[str, float]
+    """`train`, `whole` (from the start of the process's work on it) and `evaluate`."""
+    queries_per_second: float
+    steps: int
+    peak_memory: int | None
+    """Bytes; of the GPU where one was used."""
+    parameters: int
+    best: Mapping[str, Any] | None
+    """Step and MRR of the best validation."""
+    metrics: Mapping[str, Any]
+    """As `flexkg evaluate` gives them; of a `time`, seconds for each step."""
+    date: str
+    path: Path | None = None
+    """Where it was read from."""
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder."""
+        return f"{file_stem(self.kind, self.recipe, self.seed, self.label)}.json"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written."""
+        content = {key: value for key, value in asdict(self).items() if key != "path"}
+        return {"format": FORMAT, "version": VERSION, **content, "overrides": list(self.overrides)}
+
+
+def file_stem(kind: str, recipe: str, seed: int, label: str) -> str:
+    """`flex-seed1`, `flex-seed1-d200`, or `flex-released-time-d200` for a measurement of speed."""
+    middle = f"seed{seed}" if kind == "run" else kind
+    return "-".join(part for part in (recipe, middle, label) if part)
+
+
+def save(result: Result, folder: Path) -> Path:
+    """Write the file that the run has by its name; an older one is replaced."""
+    path = folder / result.dataset / result.name
+    with atomic_file(path) as partial:
+        write_json(partial, result.to_dict())
+    return path
+
+
+def load(path: Path) -> Result:
+    """Read one file, with its fields checked."""
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        raise DataError(f"{path} is not a result.", hint="Keep other files out of the folder of results.")
+    if content.get("version") != VERSION:
+        raise DataError(
+            f"{path} has version {content.get('version')!r}; this flexkg reads {VERSION}.", hint="Upgrade flexkg."
+        )
+    names = [field.name for field in fields(Result) if field.name != "path"]
+    if missing := [name for name in names if name not in content]:
+        raise DataError(f"{path} has no {missing[0]}.", hint=_ANEW)
+    for name in names:
+        if not _TYPES[name](content[name]):
+            raise DataError(f"{path}: {name} cannot be {content[name]!r}.", hint=_ANEW)
+    values = {name: content[name] for name in names}
+    result = Result(**{**values, "overrides": tuple(values["overrides"])}, path=path)
+    if (path.parent.name, path.name) != (result.dataset, result.name):
+        raise DataError(
+            f"{path} holds the result {result.dataset}/{result.name}.",
+            hint="Rename it so.",
+        )
+    return result
+
+
+def load_all(folder: Path) -> list[Result]:
+    """Every result under the folder, by name; none if there is no such folder."""
+    if not folder.is_dir():
+        return []
+    with os_errors(folder, "read"):
+        paths = sorted(folder.glob("*/*.json"))
+    return [load(path) for path in paths]
+
+
+def find(
+    results: Iterable[Result],
+    *,
+    kind: str,
+    dataset: str,
+    recipe: str,
+    seed: int,
+    label: str = "",
+    config: Mapping[str, Any] | None = None,
+) -> Result | None:
+    """The result of a run: with the very same settings before others, and of these the newest."""
+    found = [
+        result
+        for result in results
+        if (result.kind, result.dataset, result.recipe, result.label) == (kind, dataset, recipe, label)
+        and (kind == "time" or result.seed == seed)
+    ]
+    return max(found, key=lambda result: (config is not None and is_exact(result, config), result.date), default=None)
+
+
+def is_exact(result: Result, config: Mapping[str, Any]) -> bool:
+    """Whether a result was made with these settings, as far as they decide what comes out."""
+    from flexkg.config import parse_config
+    from flexkg.errors import ConfigError
+
+    try:
+        # Settings that came up since have their defaults, which leave things as they were.
+        recorded = parse_config(result.config, str(result.path)).model_dump(mode="json")
+    except ConfigError:
+        return False
+    return _deciding(recorded) == _deciding(config)
+
+
+def relative(result: Result, folder: Path) -> Result:
+    """The same result with its path as seen from the folder of results."""
+    return result if result.path is None else replace(result, path=result.path.relative_to(folder))
+
+
+def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:
+    training = {key: value for key, value in config["training"].items() if key != "checkpoint_every"}
+    return {**config, "description": "", "training": training}
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _name(value: Any) -> bool:
+    return isinstance(value, str) and _PLAIN.fullmatch(value) is not None
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _workload(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _whole(value.get("seed"))
+        and isinstance(value.get("checksum"), str)
+        and isinstance(value.get("published"), dict)
+    )
+
+
+def _seconds(value: Any) -> bool:
+    needed = {"train", "whole", "evaluate"}
+    return isinstance(value, dict) and needed <= set(value) and all(map(_number, value.values()))
+
+
+def _metrics(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    shapes = value.get("shapes", {})
+    return isinstance(shapes, dict) and all(
+        isinstance(row, dict) and _number(row.get("mrr")) and row["mrr"] <= 1 for row in shapes.values()
+    )
+
+
+_TYPES: Final = {
+    "kind": lambda value: value in KINDS,
+    "dataset": _name,
+    "data_checksum": _text,
+    "workload": _workload,
+    "recipe": _name,
+    "label": lambda value: value == "" or _name(value),
+    "overrides": lambda value: isinstance(value, list) and all(map(_text, value)),
+    "config": lambda value: isinstance(value, dict) and isinstance(value.get("training"), dict),
+    "seed": lambda value: type(value) is int,
+    "flexkg": _text,
+    "torch": _text,
+    "device": _text,
+    "seconds": _seconds,
+    "queries_per_second": _number,
+    "steps": _whole,
+    "peak_memory": lambda value: value is None or _whole(value),
+    "parameters": _whole,
+    "best": lambda value: isinstance(value, dict | None),
+    "metrics": _metrics,
+    "date": _text,
+}

@@ -1,0 +1,178 @@
+"""Work a table off: which runs are missing, and making them within a budget of time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from flexkg.errors import DataError
+from flexkg.kg import catalog
+from flexkg.paper import results, workloads
+from flexkg.paper.cells import cells_of, recorded, up_to_date
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import torch
+
+    from flexkg.kg.dataset import Dataset
+    from flexkg.paper.measure import Bench
+    from flexkg.paper.plan import Book, Job
+    from flexkg.paper.results import Result
+    from flexkg.paper.tables import Table
+    from flexkg.paper.workloads import Registry
+    from flexkg.training.loop import Progress
+
+_SLACK = 30.0
+"""Seconds that a measurement of speed takes beside the seconds it measures."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are."""
+
+    results: Path
+    work: Path
+    """Workloads and run folders, kept so that an interrupted run can go on."""
+    source: Path | None = None
+    """Holds DATASET/train.tsv.gz and DATASET/queries."""
+
+    def workload(self, dataset: str) -> Path:
+        """The folder of a graph's workload."""
+        return self.work / "workloads" / dataset
+
+    def published(self, dataset: str) -> Path | None:
+        """The folder of a graph's published queries, if it is here."""
+        if self.source is None or not (self.source / dataset / "queries").is_dir():
+            return None
+        return self.source / dataset / "queries"
+
+
+@dataclass
+class Report:
+    """What was done, and what is left."""
+
+    done: list[dict[str, Any]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    signal: int | None = None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds that may be spent, from now on."""
+
+    seconds: float | None
+    begin: float = field(default_factory=time.monotonic)
+
+    def remaining(self) -> float:
+        """Seconds left; infinite without a budget."""
+        return float("inf") if self.seconds is None else self.seconds - (time.monotonic() - self.begin)
+
+    def over(self) -> bool:
+        """Whether it is spent."""
+        return self.remaining() <= 0
+
+    def fits(self, expected: float | None) -> bool:
+        """Whether to begin something. What exceeds even a whole budget can only go piece by piece, and may begin."""
+        if self.over():
+            return False
+        whole = float("inf") if self.seconds is None else self.seconds
+        return expected is None or expected <= self.remaining() or expected > whole
+
+
+def missing(
+    tables: Sequence[Table], book: Book, found: Sequence[Result], registry: Registry, only: Sequence[str] = ()
+) -> list[Job]:
+    """The runs that the tables still need, each once, in the order of the tables."""
+    jobs: dict[str, Job] = {}
+    for table in tables:
+        for cell in cells_of(table, book, registry):
+            for job in cell.jobs:
+                if job.name in jobs or not cell.matches(only):
+                    continue
+                result = recorded(job, found)
+                if result is None or not up_to_date(result, job, registry):
+                    jobs[job.name] = job
+    return list(jobs.values())
+
+
+def open_dataset(name: str, source: Path | None) -> Dataset:
+    """A graph by name; one that was not fetched is prepared from the source folder if that has it."""
+    try:
+        return catalog.resolve(name)
+    except DataError:
+        if source is None or not (source / name).is_dir():
+            raise
+    catalog.get(name, source / name)
+    return catalog.resolve(name)
+
+
+def expected_seconds(job: Job, found: Sequence[Result]) -> float | None:
+    """How long a run may take, by what the same recipe took on the same graph; None if nobody knows."""
+    if job.kind == "time":
+        return job.seconds + _SLACK
+    alike = [
+        result.seconds["whole"]
+        for result in found
+        if (result.kind, result.dataset, result.recipe, result.label) == (job.kind, job.dataset, job.recipe, job.label)
+    ]
+    return max(alike, default=None)
+
+
+def work_off(
+    jobs: Sequence[Job],
+    place: Place,
+    budget: Budget,
+    device: torch.device,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    watch: Callable[[Job], AbstractContextManager[Callable[[Progress], None]]] = lambda _: nullcontext(lambda _: None),
+) -> Report:
+    """Make the runs, one result file each as soon as it is there, until all are done or the budget is spent."""
+    from flexkg.paper.measure import Stopped, measure_run, measure_time
+
+    report = Report()
+    found = results.load_all(place.results)
+    registry = workloads.read_registry(place.results)
+    benches: dict[str, Bench] = {}
+    for number, job in enumerate(jobs):
+        expected = expected_seconds(job, found)
+        if not budget.fits(expected):
+            report.left.append(job.name)
+            continue
+        if job.dataset not in benches:
+            benches[job.dataset] = _bench(job.dataset, place, registry, device, say)
+        say(f"{job.name} ({number + 1} of {len(jobs)})")
+        make = measure_time if job.kind == "time" else measure_run
+        with watch(job) as watching:
+            outcome = make(job, replace(benches[job.dataset], report=watching), budget.over)
+        if isinstance(outcome, Stopped):
+            say(f"{job.name} stopped at step {outcome.steps:,}; it goes on next time")
+            report.left.append(job.name)
+            report.signal = outcome.signal
+            if outcome.signal is not None:
+                report.left += [later.name for later in jobs[number + 1 :]]
+                break
+            continue
+        path = results.save(outcome, place.results)
+        found.append(outcome)
+        report.done.append({"run": job.name, "result": str(path), "seconds": dict(outcome.seconds)})
+        say(f"recorded {path}")
+    return report
+
+
+def _bench(name: str, place: Place, registry: Registry, device: torch.device, say: Callable[[str], None]) -> Bench:
+    from flexkg.paper.measure import Bench
+
+    if name not in registry:
+        raise DataError(
+            f"{place.results / workloads.FILE} does not say which queries results on {name} are measured with.",
+            hint=f"Fix them first: flexkg paper workload {name}",
+        )
+    dataset = open_dataset(name, place.source)
+    workloads.check(dataset, place.workload(name), registry[name], place.published(name), say)
+    return Bench(dataset, place.workload(name), registry[name], place.work / "runs", device, say=say)
