@@ -2,56 +2,36 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flexkg.evaluation.ranking import rank
-from flexkg.plan.algebra import Operator
-from flexkg.plan.prepare import Interpretation, Union
-from flexkg.sampling.queries import Column, QuerySet
+from flexkg.evaluation import ranking
+from flexkg.evaluation.ranking import rank, rank_together
+from unit.evaluation.fixed import BY, Fixed, query_set
 
-BY = Interpretation(frozenset(Operator), Union.NATIVE)
-
-
-class Fixed:
-    """Scores by a table: the state of a 1p query is its entity's id."""
-
-    def __init__(self, table):
-        self.table = torch.as_tensor(table, dtype=torch.float64)
-        self.num_entities = self.table.shape[1]
-        self.operators = frozenset(Operator)
-
-    def take(self, state, rows):
-        return state[rows]
-
-    def entity(self, ids):
-        return ids
-
-    def project(self, state, relations):
-        return state
-
-    def score_all(self, state, owner=None, count=None):
-        return self.table[state].clone()
+FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
-def column(sets):
-    offsets = np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64)
-    return Column(offsets, np.array([e for s in sets for e in sorted(s)], np.int32))
-
-
-def query_set(easy, hard):
-    entities = np.arange(len(easy), dtype=np.int32)[:, None]
-    return QuerySet("1p", "ep", entities, np.zeros_like(entities), {"easy": column(easy), "hard": column(hard)})
+@pytest.fixture(params=["compiled", "sorted"])
+def path(request, monkeypatch):
+    """The compiled way to count, and the one of tensors."""
+    if request.param == "compiled":
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setenv("FLEXKG_PLAIN", "1")
+    return request.param
 
 
 @st.composite
-def cases(draw):
+def cases(draw, values=(-math.inf, -1.0, 0.0, 0.5, 2.0, math.inf)):
     universe = draw(st.integers(3, 12))
     count = draw(st.integers(1, 4))
-    scores = [[draw(st.sampled_from([-1.0, 0.0, 0.5, 2.0])) for _ in range(universe)] for _ in range(count)]
+    scores = [[draw(st.sampled_from(values)) for _ in range(universe)] for _ in range(count)]
     easy, hard = [], []
     for _ in range(count):
         answers = draw(st.sets(st.integers(0, universe - 1), min_size=1, max_size=universe - 1))
@@ -61,26 +41,45 @@ def cases(draw):
     return scores, easy, hard
 
 
-def naive_mrr(scores, easy, hard) -> float:
-    means = []
+def naive_ranks(scores, easy, hard) -> list[tuple[float, float]]:
+    """Optimistic and pessimistic ranks in Python's own doubles, one comparison at a time."""
+    ranks = []
     for row, known, wanted in zip(scores, easy, hard, strict=True):
         others = [score for entity, score in enumerate(row) if entity not in known | wanted]
-        ranks = [1 + sum(s > row[e] for s in others) + sum(s == row[e] for s in others) / 2 for e in wanted]
-        means.append(sum(1 / r for r in ranks) / len(ranks))
-    return sum(means) / len(means)
+        for own in (row[entity] for entity in sorted(wanted)):
+            above = sum(not math.isnan(s) and (math.isnan(own) or s > own) for s in others)
+            equal = sum(math.isnan(s) or s == own for s in others)
+            ranks.append((1 + above, 1 + above + equal))
+    return ranks
 
 
-@given(cases())
-def test_ranks_are_those_of_a_naive_ranker(case):
+@FIXTURE
+@given(cases() | cases((math.nan, -math.inf, 0.0, 1.0)))
+def test_ranks_are_those_of_a_naive_ranker(path, case):
     scores, easy, hard = case
     ranks = rank(Fixed(scores), query_set(easy, hard), BY)
-    assert ranks.metrics()["mrr"] == pytest.approx(naive_mrr(scores, easy, hard))
-    assert (ranks.optimistic <= ranks.realistic).all()
-    assert (ranks.realistic <= ranks.pessimistic).all()
+    assert list(zip(ranks.optimistic, ranks.pessimistic, strict=True)) == naive_ranks(scores, easy, hard)
+    assert ranks.realistic.tolist() == [(best + worst) / 2 for best, worst in naive_ranks(scores, easy, hard)]
+    assert ranks.not_numbers.tolist() == [sum(map(math.isnan, row)) for row in scores]
+    assert ranks.constant.tolist() == [len({repr(score) for score in row}) == 1 for row in scores]
 
 
+def test_wide_rows_of_single_precision_are_counted_exactly(path):
+    """Several blocks a row, many hard answers, many ties."""
+    random = np.random.default_rng(0)
+    scores = torch.from_numpy(random.integers(0, 50, (6, 9001)).astype(np.float32))
+    answers = [random.choice(9001, 700, replace=False).tolist() for _ in range(6)]
+    easy, hard = [set(row[:500]) for row in answers], [set(row[500:]) for row in answers]
+    model = Fixed(scores)
+    model.table = scores
+    ranks = rank(model, query_set(easy, hard), BY)
+    found = list(zip(ranks.optimistic, ranks.pessimistic, strict=True))
+    assert found == naive_ranks(scores.tolist(), easy, hard)
+
+
+@FIXTURE
 @given(cases(), st.integers(0, 99))
-def test_shuffling_the_ids_changes_nothing(case, seed):
+def test_shuffling_the_ids_changes_nothing(path, case, seed):
     scores, easy, hard = case
     order = np.random.default_rng(seed).permutation(len(scores[0]))
     moved = np.empty_like(np.array(scores))
@@ -91,18 +90,45 @@ def test_shuffling_the_ids_changes_nothing(case, seed):
     )
 
 
-def test_a_constant_scorer_gets_what_chance_gives():
+@pytest.mark.parametrize("value", [0.0, math.nan, -math.inf])
+def test_a_constant_scorer_gets_what_chance_gives(path, value):
     universe = 1001
-    metrics = rank(Fixed(np.zeros((1, universe))), query_set([set()], [{3}]), BY).metrics()
-    assert metrics["mrr"] == pytest.approx(1 / (1 + (universe - 1) / 2))
-    assert metrics["hits@10"] == 0
+    ranks = rank(Fixed(np.full((1, universe), value)), query_set([set()], [{3}]), BY)
+    assert ranks.metrics()["mrr"] == pytest.approx(1 / (1 + (universe - 1) / 2))
+    assert ranks.metrics()["hits@10"] == 0
+    assert ranks.constant.tolist() == [True]
 
 
-def test_scores_that_are_not_numbers_are_counted_and_come_last():
-    scores = np.array([[np.nan, 1.0, 2.0, np.nan]])
-    ranks = rank(Fixed(scores), query_set([set()], [{0}]), BY)
-    assert ranks.not_numbers == 2
-    assert ranks.optimistic.tolist() == [3.0]
+def test_scores_that_are_not_numbers_never_help(path):
+    table = [[math.nan, 1.0, 2.0, math.nan], [1.0, math.nan, math.nan, math.nan]]
+    ranks = rank(Fixed(table), query_set([set(), set()], [{0}, {0}]), BY)
+    assert ranks.not_numbers.tolist() == [2, 3]
+    # An answer without a number is behind all numbers; of rivals without one it is half before, half behind.
+    assert (ranks.optimistic.tolist(), ranks.pessimistic.tolist()) == ([3.0, 1.0], [4.0, 4.0])
+
+
+def test_shapes_that_share_batches_are_ranked_as_if_alone(path, monkeypatch):
+    random = np.random.default_rng(1)
+    model = Fixed(random.integers(0, 9, (7, 20)))
+    sets = [
+        query_set([{0}] * count, [set(random.choice(range(1, 20), 3, replace=False).tolist()) for _ in range(count)])
+        for count in (5, 1, 7, 2)
+    ]
+    alone = [rank(model, queries, BY).realistic.tolist() for queries in sets]
+    monkeypatch.setattr(ranking, "batch_height", lambda *_: 4)
+    done = []
+    together = rank_together(model, sets, BY, report=done.append)
+    assert [ranks.realistic.tolist() for ranks in together] == alone
+    assert done == [4, 8, 12, 15]
+
+
+def test_batches_shrink_as_the_graph_grows():
+    class Sized:
+        def __init__(self, entities):
+            self.num_entities = entities
+
+    heights = [ranking.batch_height(Sized(entities)) for entities in (14_505, 1_000_000, 100_000_000)]
+    assert heights == [433, 6, 1]
 
 
 def test_the_baseline_knows_what_a_relation_usually_leads_to():
