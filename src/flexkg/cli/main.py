@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from flexkg import __version__
-from flexkg.cli import answer, bench, data, data_import, models, paper, train, workload, workload_build
+from flexkg.cli import (
+    answer,
+    ask,
+    bench,
+    data,
+    data_import,
+    export,
+    models,
+    paper,
+    shell,
+    train,
+    workload,
+    workload_build,
+)
 from flexkg.errors import FlexError, QueryError
 from flexkg.query.shapes import SHAPES
 
@@ -42,6 +55,9 @@ workload_app.command("import")(workload.import_command)
 workload_app.command("import-betae")(workload.import_betae_command)
 app.command("answer")(answer.answer_command)
 app.command("train")(train.train_command)
+app.command("ask")(ask.ask_command)
+app.command("shell")(shell.shell_command)
+app.command("export")(export.export_command)
 app.command("models")(models.models_command)
 app.command("recipes")(models.recipes_command)
 paper_app = typer.Typer(help="The paper's tables beside our results.", cls=paper.PaperGroup)

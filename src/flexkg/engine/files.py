@@ -17,7 +17,7 @@ from flexkg.errors import DataError, FlexError
 from flexkg.kg.storage import atomic_file, os_errors
 from flexkg.query.betae import read_grounding
 from flexkg.query.parser import parse
-from flexkg.query.shapes import key_of, split, template_of
+from flexkg.query.shapes import build, key_of, split, template_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,17 +25,27 @@ if TYPE_CHECKING:
 
     from flexkg.engine.engine import Engine
     from flexkg.kg.dataset import Dataset
+    from flexkg.query.terms import Term
 
 _LINES_AT_ONCE = 1 << 14
 _LONGEST_LINE = 1 << 20
 
 
 @dataclass(frozen=True)
-class _Query:
+class FileQuery:
+    """A line of a file of queries."""
+
     key: str
+    """Of its template."""
     entities: list[int]
     relations: list[int]
     by_name: bool
+    """Whether it holds identifiers or is text, so that answers are identifiers too."""
+
+    @property
+    def term(self) -> Term:
+        """The query itself."""
+        return build(self.key, self.entities, self.relations)
 
 
 def answer_file(
@@ -56,12 +66,12 @@ def answer_file(
         raise DataError(f"The answers would overwrite the queries in {queries}.", hint="Choose another --out.")
     count = 0
     with os_errors(queries, "read"):
-        source = _open(queries, "rt")
+        source = open_text(queries, "rt")
     with source, atomic_file(out) as partial:
-        lines = _numbered(source, queries)
-        with _open(partial, "wt", zipped=out.suffix == ".gz") as target:
+        lines = numbered(source, queries)
+        with open_text(partial, "wt", zipped=out.suffix == ".gz") as target:
             while block := list(islice(lines, _LINES_AT_ONCE)):
-                parsed = [_read(dataset, line, queries, number) for number, line in block]
+                parsed = [read_query(dataset, line, queries, number) for number, line in block]
                 with leave_cores_to_kernels(engine.algebra.uses_kernels):
                     target.writelines(_answer(dataset, engine, parsed, limit))
                 count += len(block)
@@ -72,14 +82,16 @@ def answer_file(
     return count
 
 
-def _open(path: Path, mode: str, *, zipped: bool | None = None) -> IO[str]:
+def open_text(path: Path, mode: str, *, zipped: bool | None = None) -> IO[str]:
+    """Open a text file, zipped if its name or the caller says so."""
     if path.suffix == ".gz" if zipped is None else zipped:
         # Level 1: answers are long lists of digits, and the default would take longer than answering.
         return gzip.open(path, mode, encoding="utf-8", **({"compresslevel": 1} if "w" in mode else {}))  # type: ignore[call-overload,no-any-return]
     return path.open(mode, encoding="utf-8")
 
 
-def _numbered(source: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+def numbered(source: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers."""
     number = 0
     while True:
         try:
@@ -95,19 +107,20 @@ def _numbered(source: IO[str], path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _read(dataset: Dataset, line: str, path: Path, number: int) -> _Query:
+def read_query(dataset: Dataset, line: str, path: Path, number: int) -> FileQuery:
+    """The query of a line: `{"q": nested list or text}`, or the list or text alone."""
     try:
         record = json.loads(line)
         query = record["q"] if isinstance(record, dict) else record
         if isinstance(query, str):
             term = parse(query, dataset.names)
             _, entity_ids, relation_ids = split(term)
-            return _Query(key_of(term), list(entity_ids), list(relation_ids), True)
+            return FileQuery(key_of(term), list(entity_ids), list(relation_ids), True)
         key, entities, relations = read_grounding(query)
         by_name = any(isinstance(leaf, str) for leaf in (*entities, *relations))
         leaves = dataset.leaves
         ids = list(map(leaves.entity, entities)), list(map(leaves.relation, relations))
-        return _Query(key, *ids, by_name)
+        return FileQuery(key, *ids, by_name)
     except FlexError as error:
         raise DataError(f"{path} line {number}: {error}") from None
     except KeyError:
@@ -118,7 +131,7 @@ def _read(dataset: Dataset, line: str, path: Path, number: int) -> _Query:
         raise DataError(f"{path} line {number} is not valid JSON: {error}.") from None
 
 
-def _answer(dataset: Dataset, engine: Engine, queries: list[_Query], limit: int | None) -> list[str]:
+def _answer(dataset: Dataset, engine: Engine, queries: list[FileQuery], limit: int | None) -> list[str]:
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for position, query in enumerate(queries):
         groups[query.key].append(position)

@@ -63,7 +63,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Bin:
-    """Predictions whose probabilities lie between two bounds."""
+    """Predictions of similar probability: `low` to `high`."""
 
     low: float
     high: float
@@ -316,16 +316,19 @@ def _newton(scores: Numbers, answer: Numbers, weights: Numbers, at: Numbers) -> 
 
 
 def measure(probabilities: Numbers, answer: NDArray[np.bool_], queries: int) -> Measured:
-    """Expected calibration error over ten bins of equal width."""
-    place = np.minimum((probabilities * _BINS).astype(int), _BINS - 1)
+    """Expected calibration error over ten bins that hold equally many predictions.
+
+    Bins of equal width would put nearly all of them into one: most predictions are unlikely.
+    """
+    order = np.argsort(probabilities, kind="stable")
     bins = []
-    for number in range(_BINS):
-        inside = place == number
-        if inside.any():
-            shares = float(probabilities[inside].mean()), float(answer[inside].mean())
-            bins.append(Bin(number / _BINS, (number + 1) / _BINS, int(inside.sum()), *shares))
-    total = max(1, len(probabilities))
-    error = sum(part.count / total * abs(part.probability - part.share) for part in bins)
+    for part in np.array_split(order, _BINS):
+        if len(part):
+            chances = probabilities[part]
+            means = float(chances.mean()), float(answer[part].mean())
+            bins.append(Bin(float(chances[0]), float(chances[-1]), len(part), *means))
+    total = max(1, len(order))
+    error = sum(one.count / total * abs(one.probability - one.share) for one in bins)
     return Measured(queries, error, tuple(bins))
 
 

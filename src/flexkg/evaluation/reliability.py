@@ -9,22 +9,24 @@ if TYPE_CHECKING:
 
 _SIDE, _LEFT, _TOP = 360, 70, 50
 _LINE, _DOT = "#888", "#1d4ed8"
+_ENDS = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Where the axes may end."""
 
 
 def draw_reliability(calibration: Calibration) -> str:
     """Probability against share of answers, a dot for each bin; on the diagonal both are equal."""
     measured = calibration.measured
-    most = max((part.count for part in measured.bins), default=1)
+    highest = max((value for part in measured.bins for value in (part.probability, part.share)), default=1.0)
+    end = next((limit for limit in _ENDS if highest <= limit), 1.0)
     dots = "".join(
-        f'<circle cx="{_x(part.probability):.1f}" cy="{_y(part.share):.1f}" '
-        f'r="{3 + 9 * (part.count / most) ** 0.5:.1f}" fill="{_DOT}" fill-opacity="0.6">'
+        f'<circle cx="{_x(part.probability / end):.1f}" cy="{_y(part.share / end):.1f}" r="5" fill="{_DOT}">'
         f"<title>{part.count:,} predictions: probability {part.probability:.3f}, share {part.share:.3f}</title>"
         "</circle>"
         for part in measured.bins
     )
     ticks = "".join(
-        f'<text x="{_x(at):.0f}" y="{_y(0) + 18:.0f}" text-anchor="middle">{at:g}</text>'
-        f'<text x="{_LEFT - 8}" y="{_y(at) + 4:.0f}" text-anchor="end">{at:g}</text>'
+        f'<text x="{_x(at):.0f}" y="{_y(0) + 18:.0f}" text-anchor="middle">{at * end:g}</text>'
+        f'<text x="{_LEFT - 8}" y="{_y(at) + 4:.0f}" text-anchor="end">{at * end:g}</text>'
         for at in (0.0, 0.5, 1.0)
     )
     title = f"{measured.queries:,} validation queries, expected calibration error {measured.ece:.4f}"
