@@ -15,11 +15,22 @@ from flexkg.version import __version__
 
 if TYPE_CHECKING:
     from flexkg.api import KnowledgeGraph, load
+    from flexkg.predictor.fit import train
     from flexkg.predictor.predictor import Predictor
     from flexkg.predictor.predictor import open as open
 
 # `open` is left out, so that `from flexkg import *` does not hide Python's own.
-__all__ = ["DataError", "FlexError", "KnowledgeGraph", "LimitError", "Predictor", "QueryError", "__version__", "load"]
+__all__ = [
+    "DataError",
+    "FlexError",
+    "KnowledgeGraph",
+    "LimitError",
+    "Predictor",
+    "QueryError",
+    "__version__",
+    "load",
+    "train",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -32,4 +43,8 @@ def __getattr__(name: str) -> object:
         from flexkg.predictor import predictor
 
         return getattr(predictor, name)
+    if name == "train":
+        from flexkg.predictor import fit
+
+        return fit.train
     raise AttributeError(f"module 'flexkg' has no attribute {name!r}")

@@ -96,6 +96,9 @@ def show(found: Predictions, reasoning: Reasoning | None = None) -> None:
     console.print(_tree(reasoning, reasoning.asked, None), highlight=False)
     for note in reasoning.notes:
         console.print(f"rewritten: {note}", markup=False, highlight=False)
+    for id in reasoning.computed():
+        console.print("computed as", style="dim")
+        console.print(_tree(reasoning, id, None), highlight=False)
     _reasons(console, reasoning)
 
 

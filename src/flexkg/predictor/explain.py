@@ -91,10 +91,16 @@ class Reasoning:
     def __repr__(self) -> str:
         lines = [self.query, *self._tree(self.asked, "  ")]
         lines += [f"rewritten: {note}" for note in self.notes]
+        for id in self.computed():
+            lines += ["computed as", *self._tree(id, "  ")]
         for reason in self.reasons:
             lines.append(f"{reason.answer.name}  ({mark(reason.answer)})")
             lines += [f"  {line}" for line in reason.lines()]
         return "\n".join(lines)
+
+    def computed(self) -> tuple[int, ...]:
+        """The ids of what ran in the query's place; none where it ran as it was asked."""
+        return () if self.rewritten == (self.asked,) else self.rewritten
 
     def _tree(self, id: int, indent: str) -> list[str]:
         step = self.steps[id]
@@ -109,7 +115,8 @@ class Reasoning:
         )
         notes = "".join(f"<p>rewritten: {escape(note)}</p>" for note in self.notes)
         head = f"<p><code>{escape(self.query)}</code></p>"
-        return f"{head}<ul>{self._html(self.asked)}</ul>{notes}<ul>{reasons}</ul>"
+        ran = "".join(f"<p>computed as</p><ul>{self._html(id)}</ul>" for id in self.computed())
+        return f"{head}<ul>{self._html(self.asked)}</ul>{notes}{ran}<ul>{reasons}</ul>"
 
     def _html(self, id: int) -> str:
         step = self.steps[id]
