@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "bench",
         "models",
         "config",
+        "evaluation",
         "training",
         "predictor",
         "paper",

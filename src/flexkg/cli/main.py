@@ -16,6 +16,7 @@ from flexkg.cli import (
     bench,
     data,
     data_import,
+    evaluate,
     export,
     models,
     paper,
@@ -55,6 +56,7 @@ workload_app.command("import")(workload.import_command)
 workload_app.command("import-betae")(workload.import_betae_command)
 app.command("answer")(answer.answer_command)
 app.command("train")(train.train_command)
+app.command("evaluate")(evaluate.evaluate_command)
 app.command("ask")(ask.ask_command)
 app.command("shell")(shell.shell_command)
 app.command("export")(export.export_command)
