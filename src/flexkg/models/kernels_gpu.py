@@ -8,7 +8,7 @@ stays in registers while it runs along the dimension and its operands come trans
 | `_tile` | 64 rows x 64 candidates | n·c·4 out; operands from the caches: bound by arithmetic |
 | `_gathered` | one row, 16 of its candidates | n·c·d·4, or ·2 with a table in bfloat16 |
 | `_to_queries` | the gradient of one row, 128 dimensions | n·c·d·4 again |
-| `_to_table` | the gradient of one entity, 128 dimensions | n·c·d·4 of queries, which the second cache holds |
+| `_to_table` | the gradient of one entity, 256 dimensions | n·c·d·4 of queries, which the second cache holds |
 | `_to_table_atomic` | the share of one row in its candidates' gradients | n·c·d·4 read, n·c·d·8 added in place |
 
 `_to_table` first sorts the candidates by entity, so that every row of the gradient is written once, by one program,
@@ -37,6 +37,9 @@ QUERY_GRADIENTS = (1, 2, 2, 1)
 _ROWS = 64
 _CANDIDATES = 16
 _DIMENSIONS = 128
+_TO_QUERIES = {"BC": 4, "BD": 128, "num_warps": 1}
+_TO_TABLE = {"BC": 4, "BD": 256, "num_warps": 1}
+"""Small tiles of one warp: rows are short of work, and what matters is how many of them are under way at a time."""
 _SHARED = 16
 """Rows that must share their candidates for tiles to pay."""
 
@@ -337,9 +340,9 @@ def backward_queries(
     elif out.numel():
         listed = grad if ids is None else ids.contiguous()  # not read without ids; any tensor will do
         with torch.cuda.device_of(queries):
-            _to_queries[(n * triton.cdiv(d, _DIMENSIONS),)](
+            _to_queries[(n * triton.cdiv(d, _TO_QUERIES["BD"]),)](
                 queries, table, listed, grad.contiguous(), out, n // chunks, c, d, outside - inside, inside,
-                KIND=number, LISTED=ids is not None, BC=_CANDIDATES, BD=_DIMENSIONS,
+                KIND=number, LISTED=ids is not None, **_TO_QUERIES,
             )  # fmt: skip
     return out
 
@@ -375,8 +378,7 @@ def backward_table(
             # 32-bit keys: a radix sort makes half the passes.
             keys, order = ids.reshape(-1).int().sort(stable=True)
             offsets = torch.searchsorted(keys, torch.arange(m + 1, device=keys.device, dtype=keys.dtype))
-        _to_table[(m * triton.cdiv(d, _DIMENSIONS),)](
-            queries, table, order, offsets, g, out, *sizes,
-            KIND=number, LISTED=ids is not None, BC=_CANDIDATES, BD=_DIMENSIONS,
-        )  # fmt: skip
+        _to_table[(m * triton.cdiv(d, _TO_TABLE["BD"]),)](
+            queries, table, order, offsets, g, out, *sizes, KIND=number, LISTED=ids is not None, **_TO_TABLE
+        )
     return out

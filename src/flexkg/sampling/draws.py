@@ -28,7 +28,9 @@ class Draws:
         """`step` is a number, or a tensor () of int64 on the device."""
         self.device = torch.device(device)
         at = step if isinstance(step, torch.Tensor) else torch.tensor(step, device=self.device)
-        self._key = _mixed(_mixed(torch.tensor(seed, device=self.device)) + at * _GOLDEN)
+        # The seed enters twice, so that no seed is another one some steps later; as a number, for a capture cannot
+        # copy a tensor from the CPU.
+        self._key = _mixed(_mixed(at * _GOLDEN + _wrapped(seed * _SECOND + _FIRST)) + _wrapped(seed))
         self._calls = 0
 
     def below(self, limits: Tensor, count: int) -> Tensor:
@@ -36,7 +38,7 @@ class Draws:
         self._calls += 1
         key = _mixed(self._key + self._calls)
         places = torch.arange(len(limits) * count, device=self.device).view(len(limits), count)
-        bits = _shifted(_mixed(key + places * _GOLDEN), 64 - _BITS)
+        bits = _shifted(_mixed(key + places), 64 - _BITS)
         return (bits * limits[:, None]) >> _BITS
 
 
@@ -44,6 +46,11 @@ def _mixed(value: Tensor) -> Tensor:
     value = (value ^ _shifted(value, 30)) * _FIRST
     value = (value ^ _shifted(value, 27)) * _SECOND
     return value ^ _shifted(value, 31)
+
+
+def _wrapped(value: int) -> int:
+    """As a signed number of 64 bits."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _shifted(value: Tensor, by: int) -> Tensor:

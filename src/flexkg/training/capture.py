@@ -29,6 +29,7 @@ class CapturedRound:
 
         `at` () int64 grows by `stride` with every replay.
         """
+        self._at = at  # the graph reads it, and nobody else may hold it
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
