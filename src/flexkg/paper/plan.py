@@ -5,13 +5,12 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.kg.storage import os_errors
 from flexkg.paper.results import file_stem
-from flexkg.paper.tables import NAMES, Table, load_table, parse_table
+from flexkg.paper.tables import NAMES, Table, load_plan, load_table, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,15 +96,11 @@ class Book:
             **more,
         )
 
-    def names_of(self, recipe: str) -> list[str]:
-        """The paper's names of what a recipe trains."""
-        return [name for name, entry in self.models.items() if entry["recipe"] == recipe]
-
 
 @cache
 def the_paper() -> Book:
     """The FLEX paper's tables."""
-    plan = tomllib.loads((resources.files("flexkg") / "paper" / "runs.toml").read_text(encoding="utf-8"))
+    plan = load_plan()
     return Book({name: load_table(name) for name in NAMES}, plan["seed"], plan["models"], plan["tables"])
 
 

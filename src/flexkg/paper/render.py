@@ -78,7 +78,7 @@ def number(value: float | None, kind: str) -> str:
     if kind == "parameters":
         return f"{value:.2f}"
     if kind == "time":
-        return f"{value:.1f}" if value >= 1 else f"{value:.3f}"
+        return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
     return f"{value:.1f}"
 
 
@@ -88,12 +88,12 @@ def triple(filled: Filled | None, kind: str) -> tuple[str, str, str]:
         return "", "", ""
     ours = number(filled.ours, kind)
     if filled.ours_error is not None:
-        ours += f" ±{filled.ours_error:.2f}"
+        ours += f" ±{filled.ours_error:.3f}"
     if filled.results and not filled.exact:
         ours += "~"
     paper = number(filled.cell.paper, kind)
     if filled.cell.paper_error is not None:
-        paper += f" ±{filled.cell.paper_error:.2f}"
+        paper += f" ±{filled.cell.paper_error:.3f}"
     difference = "" if filled.difference is None else _signed(filled.difference, kind)
     return paper, ours, difference
 

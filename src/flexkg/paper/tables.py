@@ -89,6 +89,12 @@ def load_table(name: str) -> Table:
     return parse_table(name, tomllib.loads(text))
 
 
+@cache
+def load_plan() -> Mapping[str, Any]:
+    """How the tables are measured here, as runs.toml says it; `plan.py` reads it."""
+    return tomllib.loads((resources.files("flexkg") / "paper" / "runs.toml").read_text(encoding="utf-8"))
+
+
 def parse_table(name: str, content: Mapping[str, Any]) -> Table:
     """A table from the content of its TOML file."""
     return Table(
@@ -109,9 +115,7 @@ def published(dataset: str, model: str) -> dict[str, float]:
 
     Empty where the paper has no such row.
     """
-    from flexkg.paper.plan import the_paper
-
-    names = {model, *the_paper().names_of(model)}
+    names = {model} | {name for name, entry in load_plan()["models"].items() if entry["recipe"] == model}
     found: dict[str, float] = {}
     for name in ("main-epfo", "main-negation", "variants", "more-variants"):
         table = load_table(name)

@@ -1,0 +1,101 @@
+"""Result files: written whole, read with their fields checked, found by what they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from flexkg.config import load_recipe
+from flexkg.errors import DataError
+from flexkg.paper.plan import Job
+from flexkg.paper.results import Result, find, load, load_all, save
+
+JOB = Job("run", "world", "flex-small", 7)
+RESULT = Result(
+    kind="run",
+    dataset="world",
+    data_checksum="ab",
+    workload={"seed": 0, "checksum": "cd", "published": {"test": ["1p"]}},
+    recipe="flex-small",
+    label="",
+    overrides=(),
+    config=JOB.config.model_dump(mode="json"),
+    seed=7,
+    flexkg="0",
+    torch="2",
+    device="cpu",
+    seconds={"train": 1.0, "evaluate": 0.5, "whole": 2.0},
+    queries_per_second=10.0,
+    steps=5,
+    peak_memory=None,
+    parameters=100,
+    best={"step": 5, "mrr": 0.25},
+    metrics={"shapes": {"1p": {"mrr": 0.5, "hits@1": 0.25}}},
+    date="2026-01-01T00:00:00Z",
+)
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = save(RESULT, tmp_path)
+    assert path == tmp_path / "world" / "flex-small-seed7.json"
+    assert load(path) == replace(RESULT, path=path)
+    timed = replace(RESULT, kind="time", label="d200")
+    assert save(timed, tmp_path).name == "flex-small-time-d200.json"
+    assert [result.kind for result in load_all(tmp_path)] == ["run", "time"]
+    assert load_all(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": "other"}, "is not a result"),
+        ({"version": 2}, "has version 2; this flexkg reads 1"),
+        ({"metrics": {"shapes": {"1p": {"mrr": 43.6}}}}, "metrics cannot be"),
+        ({"metrics": {"shapes": {"1p": {"mrr": float("nan")}}}}, "metrics cannot be"),
+        ({"seconds": {"train": 1.0}}, "seconds cannot be"),
+        ({"workload": {}}, "workload cannot be"),
+        ({"steps": "many"}, "steps cannot be 'many'"),
+        ({"recipe": "../flex"}, "recipe cannot be"),
+        ({"seed": 8}, "holds the result world/flex-small-seed8.json"),
+    ],
+    ids=["format", "version", "percent", "nan", "seconds", "workload", "steps", "recipe", "name"],
+)
+def test_a_damaged_file_is_named(tmp_path, change, message):
+    path = save(RESULT, tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(DataError) as caught:
+        load_all(tmp_path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_cut_file_and_a_missing_field_are_named(tmp_path):
+    path = save(RESULT, tmp_path)
+    content = json.loads(path.read_text())
+    del content["device"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="has no device"):
+        load(path)
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(DataError, match="is not valid JSON"):
+        load(path)
+
+
+def test_the_same_settings_come_first_then_the_newest():
+    other = replace(RESULT, config=load_recipe("flex-small", ["model.dim=32"]).model_dump(mode="json"))
+    newer = replace(other, date="2026-02-02T00:00:00Z")
+    where = {"kind": "run", "dataset": "world", "recipe": "flex-small", "seed": 7}
+    assert find([newer, RESULT, other], config=RESULT.config, **where) is RESULT
+    assert find([other, newer], config=RESULT.config, **where) is newer
+    assert find([RESULT], **{**where, "seed": 8}) is None
+    assert find([RESULT], label="d200", **where) is None
+
+
+def test_settings_that_came_up_later_do_not_make_a_result_old():
+    training = {key: value for key, value in RESULT.config["training"].items() if key != "patience"}
+    old = replace(RESULT, config={**RESULT.config, "training": training})
+    newer = replace(RESULT, config={**RESULT.config, "data": {"train_on": "all"}}, date="2027-01-01T00:00:00Z")
+    where = {"kind": "run", "dataset": "world", "recipe": "flex-small", "seed": 7}
+    assert find([newer, old], config=RESULT.config, **where) is old

@@ -1,0 +1,220 @@
+"""`flexkg paper`: tables beside results, and the runs that fill them, on a small graph."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+
+from flexkg.cli.main import run
+from flexkg.paper.cells import cells_of
+from flexkg.paper.page import results_page
+from flexkg.paper.plan import Book, the_paper
+from flexkg.paper.results import load_all
+from flexkg.paper.runner import Budget, Place, missing, work_off
+from flexkg.paper.workloads import read_registry
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAN = """
+seed = 3
+
+[models.Small]
+recipe = "flex-small"
+set = ["model.dim=8", "model.hidden=16", "training.batch_size=16", "training.negatives=4", "training.shapes=1p,2i"]
+datasets.world = ["training.steps=30"]
+shapes = ["1p", "2i"]
+
+[tables.speed]
+seconds = 0.1
+steps = 1000
+set = ["training.batch_size=16", "training.shapes=1p"]
+models.Small = ["flex-small", "model.hidden=16"]
+
+[content.tiny]
+title = "A tiny table"
+source = "a test"
+kind = "mrr"
+unit = "MRR × 100"
+columns = ["1p", "2i", "AVG"]
+rows = [{ dataset = "world", row = "Small", values = [10.0, 20.0, 15.0] }]
+
+[content.one-hop]
+title = "The same run"
+source = "a test"
+kind = "metrics"
+unit = "× 100"
+dataset = "world"
+columns = ["Small"]
+rows = [{ row = "hits@10", values = [30.0] }]
+
+[content.speed]
+title = "How fast"
+source = "a test"
+kind = "time"
+unit = "days"
+dataset = "world"
+columns = ["Small"]
+rows = [{ row = "8", values = [2.0] }]
+"""
+
+
+@dataclass(frozen=True)
+class Steps(Budget):
+    """A budget of steps: the clock is no part of these tests."""
+
+    limit: int = 0
+    asked: list[int] = field(default_factory=list)
+
+    def over(self) -> bool:
+        self.asked.append(1)
+        return len(self.asked) > self.limit
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("paper")
+    (folder / "plan.toml").write_text(PLAN)
+    assert run(["paper", "workload", "world", "--count", "20", *places(folder)]) == 0
+    return folder
+
+
+def places(folder: Path) -> list[str]:
+    return ["--results", str(folder / "results"), "--work", str(folder / "work")]
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    return ["paper", "run", *words, "--plan", str(folder / "plan.toml"), "--device", "cpu", *places(folder)]
+
+
+def test_a_table_is_worked_off_in_pieces_and_only_once(folder, capsys):
+    assert run([*command(folder, "all", "--dry-run"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    names = ["world/flex-small-seed3", "world/flex-small-time-hidden16-d8"]
+    assert [entry["run"] for entry in found["missing"]] == names  # one run fills the cells of two tables
+
+    assert run([*command(folder, "all", "--budget", "0"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left"] == names
+    assert not (folder / "work" / "runs").exists()
+
+    book, place = Book.load(folder / "plan.toml"), Place(folder / "results", folder / "work")
+    registry = read_registry(place.results)
+    jobs = missing(book.select("tiny"), book, [], registry)
+    report = work_off(jobs, place, Steps(None, limit=8), torch.device("cpu"))
+    assert (report.done, report.left) == ([], names[:1])
+    assert load_all(place.results) == []
+
+    done = subprocess.run(
+        [sys.executable, "-m", "flexkg", *command(folder, "all"), "--json"], capture_output=True, text=True, check=True
+    )
+    assert [entry["run"] for entry in json.loads(done.stdout)["done"]] == names
+    assert "going on from step 8" in done.stderr
+
+    trained, timed = load_all(place.results)
+    assert (trained.steps, trained.seed, trained.device) == (30, 3, "cpu")
+    assert set(trained.metrics["shapes"]) == {"1p", "2i"}
+    assert trained.workload["checksum"] == registry["world"].checksum
+    assert trained.seconds["whole"] >= trained.seconds["train"] > 0
+    assert trained.overrides[-1] == "training.steps=30"
+    assert timed.metrics["seconds_per_step"] == pytest.approx(timed.seconds["train"] / timed.steps)
+
+    assert run([*command(folder, "all"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"tables": ["tiny", "one-hop", "speed"], "done": [], "left": []}
+
+    shown(folder, capsys, trained)
+    changed(folder, capsys)
+
+
+def shown(folder, capsys, trained):
+    plan = ["--plan", str(folder / "plan.toml"), "--results", str(folder / "results")]
+    assert run(["paper", "tiny", *plan, "--json"]) == 0
+    [table] = json.loads(capsys.readouterr().out)["tables"]
+    values = [100 * trained.metrics["shapes"][shape]["mrr"] for shape in ("1p", "2i")]
+    values.append(sum(values) / 2)
+    assert (table["name"], table["recorded"]) == ("tiny", 3)
+    for cell, ours, paper in zip(table["cells"], values, (10.0, 20.0, 15.0), strict=True):
+        assert (cell["dataset"], cell["row"], cell["paper"]) == ("world", "Small", paper)
+        assert cell["ours"] == pytest.approx(ours, abs=1e-5)
+        assert cell["difference"] == pytest.approx(ours - paper, abs=1e-5)
+        assert cell["result"] == "world/flex-small-seed3.json"
+        assert cell["exact"] is True
+    assert run(["paper", "show", "speed", *plan]) == 0
+    assert "How fast (days)" in capsys.readouterr().out
+
+
+def changed(folder, capsys):
+    """Other settings: the old figure is still shown, with a mark, and the run is missing again."""
+    plan = folder / "plan.toml"
+    plan.write_text(PLAN.replace("training.steps=30", "training.steps=31"))
+    assert run([*command(folder, "tiny", "--dry-run"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["missing"]) == 1
+    assert run(["paper", "tiny", "--plan", str(plan), "--results", str(folder / "results")]) == 0
+    assert "~ made with settings or queries that have changed since" in capsys.readouterr().out
+    plan.write_text(PLAN)
+
+
+def test_other_queries_are_refused(folder, tmp_path, capsys):
+    assert run(["paper", "workload", "world", "--count", "10", "--results", str(folder / "results"),
+                "--work", str(tmp_path / "work")]) == 2  # fmt: skip
+    assert "fixed already" in capsys.readouterr().err
+    registry = (folder / "results" / "workloads.toml").read_text()
+    (tmp_path / "workloads.toml").write_text(registry.replace('\nchecksum = "', '\nchecksum = "00'))
+    arguments = [*command(folder, "tiny"), "--results", str(tmp_path)]
+    assert run(arguments) == 2
+    assert "registered is 00" in capsys.readouterr().err
+    (tmp_path / "workloads.toml").unlink()
+    assert run(arguments) == 2
+    assert "flexkg paper workload world" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected", "fits"),
+    [(None, 1e9, True), (100, 40, True), (100, 60, False), (100, 101, True), (100, None, True), (50, None, False)],
+    ids=["no-budget", "fits", "too-late", "never-fits", "unknown", "spent"],
+)
+def test_what_cannot_be_done_in_time_is_not_begun(seconds, expected, fits):
+    assert Budget(seconds, begin=time.monotonic() - 50).fits(expected) is fits
+
+
+def test_the_papers_tables_are_listed(tmp_path, capsys):
+    assert run(["paper", "--json", "--results", str(tmp_path)]) == 0
+    tables = {table["name"]: table for table in json.loads(capsys.readouterr().out)["tables"]}
+    assert list(tables) == list(the_paper().tables)
+    assert (tables["main-epfo"]["count"], tables["main-epfo"]["recorded"]) == (150, 0)
+    assert (tables["parameters"]["count"], tables["parameters"]["recorded"]) == (25, 25)
+    assert tables["running-time"]["count"] == 25
+    assert run(["paper", "figures"]) == 2
+    assert "There is no table 'figures'" in capsys.readouterr().err
+
+
+def test_what_needs_no_run_is_as_in_the_paper():
+    book, registry = the_paper(), read_registry(ROOT / "results")
+    for name, most in (("parameters", 0.0101), ("datasets", 0), ("query-counts", 0)):
+        for cell in cells_of(book.tables[name], book, registry):
+            assert cell.live is not None
+            assert abs(cell.live - cell.paper) <= most, (name, cell)
+
+
+def test_a_cell_is_chosen_by_row_column_and_graph():
+    book = the_paper()
+    everything = missing(book.select("main"), book, [], {})
+    assert len(everything) == 15
+    [job] = missing(book.select("main"), book, [], {}, ["nell995", "flex"])
+    assert job.name == "nell995/flex-seed1"
+    assert len(missing(book.select("error-bars"), book, [], {}, ["nell995"])) == 5
+    dimensions = missing(book.select("dimensions"), book, [], {})
+    assert "fb15k-237/flex-seed1" in [job.name for job in dimensions]  # d 800 is the main table's run
+    assert len(missing(book.select("running-time"), book, [], {})) == 25
+
+
+def test_the_page_of_results_is_up_to_date():
+    text, images = results_page(ROOT / "results")
+    again = "run: python scripts/results_page.py"
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == text, again
+    for name, image in images.items():
+        assert (ROOT / "docs" / "img" / name).read_text(encoding="utf-8") == image, again
