@@ -22,6 +22,7 @@ def train_command(
     set: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, as often as needed.")] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard (extra).")] = False,
     json: AsJson = False,
 ) -> None:
     """Train a model; interrupt it at any time and go on with --resume."""
@@ -42,6 +43,7 @@ def train_command(
             resume=resume,
             report=report,
             say=lambda line: typer.echo(line, err=True),
+            tensorboard=tensorboard,
         )
     summary = {key: value for key, value in outcome.summary.items() if key != "process"}
     if outcome.summary["process"] == 0:
@@ -76,7 +78,8 @@ class _bar:  # noqa: N801  (used like a function)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bar.console.is_terminal:
+            self._bar.stop()
 
     def __call__(self, progress: Progress) -> None:
         mrr = "" if progress.mrr is None else f", validation MRR {100 * progress.mrr:.1f}"

@@ -102,6 +102,15 @@ def atomic_folder(
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
+def clear_partial(folder: Path) -> None:
+    """Remove what a killed process left half-written in a folder that nobody else writes to."""
+    for path in folder.glob(".*.partial"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def check_replaceable(path: Path | str, *, overwrite: bool, replaceable: Callable[[Path], bool]) -> None:
     """Raise unless a folder may be written at `path`; call it before long work as well as at its end."""
     target = Path(os.path.realpath(path))

@@ -1,11 +1,12 @@
 """Checkpoints: tensors in safetensors files, everything else in JSON, written whole or not at all.
 
 A checkpoint is a folder `step-N`. The newest two and the best one are kept; reading falls back from a damaged one to
-the one before it.
+the one before it, and takes the damaged one away, so that it is written anew when the run gets there again.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"step-(\d{9})")
 _KEPT = 2
+_OS_ERROR = re.compile(r"os error (\d+)")
+"""How the library that writes tensors names an error of the system."""
+_NEEDED = {"model", "optimiser"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +52,22 @@ def save(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], s
         hashes = {}
         for name, content in tensors.items():
             file = temporary / f"{name}.safetensors"
-            save_file({key: value.contiguous() for key, value in content.items()}, file)
+            write_tensors(file, content)
             hashes[file.name] = sha256_file(file)
         write_json(temporary / "state.json", {**state, "step": step, "sha256": hashes})
     _tidy(folder, state.get("best"))
     return path
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file; a full disk gives the system's own error."""
+    try:
+        save_file({name: value.contiguous() for name, value in tensors.items()}, path)
+    except SafetensorError as error:
+        number = _OS_ERROR.search(str(error))
+        if number is None:
+            raise DataError(f"Cannot write {path}: {error}.") from None
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
 
 
 def steps(folder: Path) -> list[int]:
@@ -66,8 +81,10 @@ def load(folder: Path, step: int, device: torch.device | str = "cpu") -> Checkpo
     """Read one checkpoint; a damaged one is a `DataError` that names the file."""
     path = folder / f"step-{step:09d}"
     state = read_json(path / "state.json")
+    if not isinstance(hashes := state.get("sha256"), dict) or not {"best", "seconds"} <= state.keys():
+        raise DataError(f"{path / 'state.json'} is damaged: it does not say what a state must.")
     tensors = {}
-    for name, expected in state.get("sha256", {}).items():
+    for name, expected in hashes.items():
         file = path / name
         with os_errors(file, "read"):
             if sha256_file(file) != expected:
@@ -76,17 +93,25 @@ def load(folder: Path, step: int, device: torch.device | str = "cpu") -> Checkpo
                 tensors[name.removesuffix(".safetensors")] = load_file(file, device=str(device))
             except SafetensorError as error:
                 raise DataError(f"{file} is damaged: {error}.") from None
+    if missing := _NEEDED - tensors.keys():
+        raise DataError(f"{path} is damaged: it has no {' and no '.join(sorted(missing))}.")
     return Checkpoint(step, tensors, state)
 
 
 def load_newest(folder: Path, device: torch.device | str, warn: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that can be read; each one that cannot is warned about. None if there is none at all."""
     found = steps(folder)
+    damaged = []
     for step in reversed(found):
         try:
-            return load(folder, step, device)
+            good = load(folder, step, device)
         except DataError as error:
             warn(f"checkpoint {step} is skipped: {error}")
+            damaged.append(step)
+            continue
+        for later in damaged:
+            _remove(folder, later)
+        return good
     if found:
         raise DataError(f"No checkpoint in {folder} can be read.", hint="Start the run anew in another folder.")
     return None
@@ -96,4 +121,8 @@ def _tidy(folder: Path, best: Mapping[str, Any] | None) -> None:
     keep = set(steps(folder)[-_KEPT:]) | ({best["step"]} if best else set())
     for step in steps(folder):
         if step not in keep:
-            shutil.rmtree(folder / f"step-{step:09d}", ignore_errors=True)
+            _remove(folder, step)
+
+
+def _remove(folder: Path, step: int) -> None:
+    shutil.rmtree(folder / f"step-{step:09d}", ignore_errors=True)

@@ -5,6 +5,7 @@ data/           the dataset, so that the run opens where the data is not
 workload/       the queries, unless a workload was given
 checkpoints/    the newest states and the best one
 metrics.jsonl   a line for every measurement
+tensorboard/    the same as event files, where it was asked for
 model.safetensors   the weights to use: the best by validation, or the last
 training.svg    loss and validation MRR
 calibration.json, calibration.svg   what turns scores into probabilities, where there are validation queries
@@ -12,7 +13,6 @@ calibration.json, calibration.svg   what turns scores into probabilities, where 
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import signal
@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 
 from flexkg.config import build_model, parse_config, template_for
 from flexkg.errors import DataError, TrainingError
 from flexkg.kg.dataset import SPLITS, Dataset
-from flexkg.kg.storage import atomic_file, os_errors, read_json, write_json
+from flexkg.kg.storage import atomic_file, clear_partial, os_errors, read_json, write_json
 from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES
@@ -39,6 +38,7 @@ from flexkg.training.calibrated import calibrate_run, forget_calibration
 from flexkg.training.folder import FORMAT, VERSION
 from flexkg.training.loop import Progress, Trainer
 from flexkg.training.plot import draw
+from flexkg.training.record import METRICS, Recorder, check_tensorboard
 from flexkg.version import __version__
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def train(
     report: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
+    tensorboard: bool = False,
 ) -> Outcome:
     """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
     begin = time.time()
@@ -84,6 +85,8 @@ def train(
     if config.data.train_on == "all":
         dataset = _all_facts(dataset)
     # Whatever can be wrong is found before anything is written.
+    if tensorboard:
+        check_tensorboard()
     queries = None if workload is None else _given(workload, dataset, config)
     torch.manual_seed(config.training.seed)
     model = build_model(config.model, len(dataset.entities), 2 * len(dataset.relations))
@@ -94,7 +97,7 @@ def train(
     _wait(share)
     if queries is None:
         queries = _built(dataset, config, out, place, share, say)
-    with _stopping() as stopped, _recorder(out, share) as record:
+    with _stopping() as stopped:
         trainer = Trainer(
             model,
             config.training,
@@ -103,14 +106,13 @@ def train(
             out,
             place,
             share,
-            report,
-            record,
-            say,
-            lambda: stopped["signal"] is not None or stop(),
+            report=report,
+            warn=say,
+            stop=lambda: stopped["signal"] is not None or stop(),
         )
         if resume and trainer.resume():
             say(f"going on from step {trainer.step:,}")
-        finished = trainer.run()
+        finished = _recorded(trainer, resume, tensorboard)
     if place.type == "cuda":
         torch.cuda.synchronize()
     summary = {
@@ -126,7 +128,7 @@ def train(
     }
     if share[0] == 0:
         forget_calibration(out)
-        _close(out, trainer, summary, time.time() - begin)
+        _close(out, trainer, summary, time.time() - begin, say)
         if finished:
             calibrate_run(out, queries, place)
     if share[1] > 1:
@@ -151,6 +153,8 @@ def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: t
                 f"The run in {out} was begun with other settings.",
                 hint="Give the same recipe and --set, or start anew in another --out.",
             )
+        clear_partial(out)
+        clear_partial(out / "checkpoints")
         return
     if out.exists() and not out.is_dir():
         raise DataError(f"{out} is a file.", hint="Give the name of a folder to make.")
@@ -179,16 +183,21 @@ def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: t
         )
 
 
-def _close(out: Path, trainer: Trainer, summary: Mapping[str, Any], seconds: float) -> None:
+def _close(
+    out: Path, trainer: Trainer, summary: Mapping[str, Any], seconds: float, warn: Callable[[str], None]
+) -> None:
     """The weights to use, the plot and the result; the best state by validation where there is one."""
     weights = trainer.weights()
     if trainer.best is not None and trainer.best["step"] != trainer.step:
-        tensors = checkpoint.load(trainer.checkpoints, trainer.best["step"]).tensors
-        weights = tensors.get("ema", tensors["model"])
+        try:
+            tensors = checkpoint.load(trainer.checkpoints, trainer.best["step"]).tensors
+            weights = tensors.get("ema", tensors["model"])
+        except DataError as error:
+            warn(f"the best state is lost, the last one takes its place: {error}")
     with atomic_file(out / "model.safetensors") as partial:
-        save_file({name: value.contiguous() for name, value in weights.items()}, partial)
+        checkpoint.write_tensors(partial, weights)
     with atomic_file(out / "training.svg") as partial:
-        partial.write_text(draw(out / "metrics.jsonl"), encoding="utf-8")
+        partial.write_text(draw(out / METRICS), encoding="utf-8")
     manifest = read_json(out / "run.json")
     with atomic_file(out / "run.json") as partial:
         write_json(partial, {**manifest, "result": {**summary, "whole_seconds": seconds}})
@@ -270,18 +279,13 @@ def _wait(share: tuple[int, int]) -> None:
         torch.distributed.barrier()
 
 
-@contextmanager
-def _recorder(out: Path, share: tuple[int, int]) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    if share[0] != 0:
-        yield lambda _: None
-        return
-    with (out / "metrics.jsonl").open("a", encoding="utf-8") as file:
-
-        def record(row: Mapping[str, Any]) -> None:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-
-        yield record
+def _recorded(trainer: Trainer, resumed: bool, tensorboard: bool) -> bool:
+    """Train to the end, or to where the run is stopped; one process records for all."""
+    if trainer.share[0] != 0:
+        return trainer.run()
+    with Recorder(trainer.folder, tensorboard=tensorboard, resumed_at=trainer.step if resumed else None) as record:
+        trainer.record = record
+        return trainer.run()
 
 
 @contextmanager
