@@ -93,7 +93,7 @@ def evaluate_command(
         "scores.svg": reporting.draw_histograms(drawn, f"{title}: entities by score"),
     }
     if named:
-        pictures["histograms.svg"] = reporting.draw_histograms(named, f"{title}: entities by score", across=1)
+        pictures["histograms.svg"] = reporting.draw_histograms(named, f"{title}: entities by score")
         result["histograms"] = [drawing.to_dict() for drawing in named]
     reporting.write_report(target, result, pictures)
     about = {"run": str(run), "weights": sha256_file(folder.path / "model.safetensors")}

@@ -69,7 +69,7 @@ def draw_mrr(result: Mapping[str, Any], title: str) -> str:
     values = [line[key] for line in lines for key in (*series, "ci95_high") if line.get(key) is not None]
     highest = 100 * max([*values, 0.01])
     unit = 10 ** math.floor(math.log10(highest))
-    most = unit * math.ceil(highest / unit)
+    most = next(unit * part for part in (2, 4, 6, 8, 10, 12) if unit * part >= highest)
     body = svg.text(left, 20, title, style='font-weight="bold"')
     body += svg.legend(left, 38, dict(series.values()))
     for part in range(5):
@@ -85,11 +85,12 @@ def draw_mrr(result: Mapping[str, Any], title: str) -> str:
             value, at = 100 * row[key], x + 18 * place
             y = bottom - inner * value / most
             body += svg.box(at, y, 15, bottom - y, colour, f"{name}: {row['shape']} {value:.1f}")
-            body += svg.text(at + 7.5, y - 4, f"{value:.1f}", "middle", 'font-size="8"')
+            above = y if key != "mrr" else bottom - inner * 100 * row["ci95_high"] / most
+            body += svg.text(at + 7.5, above - 4, f"{value:.1f}", "middle", 'font-size="8"')
         low, high = (bottom - inner * 100 * row[key] / most for key in ("ci95_low", "ci95_high"))
         body += svg.line([(x + 7.5, low), (x + 7.5, high)], "#111")
         body += "".join(svg.line([(x + 4.5, y), (x + 10.5, y)], "#111") for y in (low, high))
-        body += svg.text(x + 9 * len(series) - 2, bottom + 16, row["shape"], "middle")
+        body += svg.text(x + 9 * len(series) - 1.5, bottom + 16, row["shape"], "middle")
     return svg.document(width, bottom + 30, body + svg.line([(left, top), (left, bottom), (width - 20, bottom)]))
 
 
@@ -105,7 +106,7 @@ def draw_histograms(histograms: Sequence[Histogram], title: str, across: int = 3
     body += svg.legend(20, 40, {kind: _LOOKS[kind] for kind in ("others", *kinds)})
     for number, histogram in enumerate(histograms):
         body += _panel(histogram, 20 + wide * (number % across), 56 + high * (number // across), wide - 20, high - 24)
-    return svg.document(20 + wide * across, 66 + high * -(-len(histograms) // across), body)
+    return svg.document(20 + wide * across, 56 + high * -(-len(histograms) // across), body)
 
 
 def _panel(histogram: Histogram, x: float, y: float, width: float, height: float) -> str:
