@@ -68,6 +68,7 @@ class Batches:
         `shared_by` queries share their negatives. `refillable` keeps room for other queries in place of these.
         """
         self.device = torch.device(device)
+        self.query_sets = query_sets
         self._counts = list(counts)
         self.queries_per_batch = sum(self._counts)
         if self.queries_per_batch % shared_by:

@@ -64,6 +64,8 @@ class Trainer:
     warn: Callable[[str], None] = lambda _: None
     stop: Callable[[], bool] = lambda: False
     """Asked after every step; the run is saved before it ends."""
+    fresh: Callable[[int, QuerySet], QuerySet] | None = None
+    """Gives the n-th replacement of a set of training queries; None keeps the first ones."""
     best: dict[str, Any] | None = None
     seconds: float = 0.0
     step: int = field(default=0, init=False)
@@ -80,6 +82,7 @@ class Trainer:
         listed = self.settings.batch_size * (1 + self.settings.negatives)
         self.optimiser = Optimiser(self.model, self.settings, listed, self.share[1])
         self.average = _Average(self.model, self.settings.ema) if self.settings.ema else None
+        self._refilled = 0
         self._losses = torch.zeros((), device=self.device)
         """The sum of the losses since somebody looked."""
 
@@ -212,6 +215,7 @@ class Trainer:
     def _update(self) -> None:
         """One step: an update for each round. The losses are added up on the device."""
         self.optimiser.set_rate(learning_rate(self.settings, self.step))
+        self._refresh()
         for place in range(len(self.rounds)):
             if self.optimiser.capturable and self.share[1] == 1:
                 if place not in self._captured:
@@ -221,6 +225,18 @@ class Trainer:
                 loss = self._backward(self._loss(place), self.step * len(self.rounds) + place)
                 self._share_gradients(loss)
                 self._apply(loss)
+
+    def _refresh(self) -> None:
+        """Put fresh queries in place when it is time to, as the step alone says."""
+        number = self.step // self.settings.refresh_every
+        if self.fresh is None or number == self._refilled:
+            return
+        self._refilled = number
+        for batches in self.rounds:
+            if not batches.refill([self.fresh(number, queries) for queries in batches.query_sets]):
+                self.warn(
+                    f"step {self.step:,}: the fresh queries have too many answers for the room; the old ones stay"
+                )
 
     def _capture(self, place: int) -> CapturedRound:
         loss_of = torch.compile(self._loss(place)) if self.settings.compile else self._loss(place)

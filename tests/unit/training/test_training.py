@@ -11,7 +11,9 @@ import torch
 
 from flexkg.config import TrainingSettings, build_model, load_recipe
 from flexkg.errors import ConfigError, DataError, TrainingError
+from flexkg.kg.dataset import Dataset
 from flexkg.kg.graph import Graph
+from flexkg.kg.vocabulary import Vocabulary
 from flexkg.models import interpretation, run_plan
 from flexkg.query.shapes import SHAPES
 from flexkg.sampling.build import Pair, enumerate_pairs, sample_queries
@@ -19,18 +21,21 @@ from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.loop import Trainer
 from flexkg.training.losses import learning_rate, negative_sampling, sampled_loss
+from flexkg.training.online import FreshQueries
 
 ENTITIES, RELATIONS = 60, 4
 SMALL = ["model.dim=8", "model.hidden=16", "training.batch_size=32", "training.negatives=4", "training.seed=7"]
 
 
 @pytest.fixture(scope="module")
-def graphs():
+def edges():
     random = np.random.default_rng(0)
-    edges = np.unique(
-        np.stack([random.integers(0, limit, 400) for limit in (ENTITIES, RELATIONS, ENTITIES)], 1), axis=0
-    )
-    random.shuffle(edges)
+    found = np.stack([random.integers(0, limit, 400) for limit in (ENTITIES, RELATIONS, ENTITIES)], 1)
+    return random.permutation(np.unique(found, axis=0))
+
+
+@pytest.fixture(scope="module")
+def graphs(edges):
     return (
         Graph.from_triples(edges[:-60], ENTITIES, RELATIONS),
         Graph.from_triples(edges, ENTITIES, RELATIONS),
@@ -285,3 +290,27 @@ def test_a_shape_without_queries_is_named():
     with pytest.raises(DataError, match="no training queries of the shape 2p"):
         Batches([empty], [4], by, 3, 2, 0)
     assert json.dumps(empty.extra)
+
+
+def test_fresh_queries_take_the_place_of_the_first_ones(tmp_path, edges, queries):
+    facts = {"train": edges[:-60]}
+    names = [Vocabulary([f"{kind}{i}" for i in range(n)]) for kind, n in (("e", ENTITIES), ("r", RELATIONS))]
+    fresh = FreshQueries(Dataset("tiny", *names, facts), [], seed=3)
+    sets, _ = queries
+    first, second = fresh(1, sets["2p"]), fresh(2, sets["2p"])
+    assert len(first) == len(second) == len(sets["2p"])
+    assert not np.array_equal(first.entities, second.entities)
+    assert np.array_equal(first.entities, fresh(1, sets["2p"]).entities)
+    assert fresh(1, sets["1p"]) is sets["1p"]
+    settings = ["training.steps=24", "training.online=true", "training.refresh_every=7"]
+    whole = trainer(tmp_path / "whole", queries, *settings, fresh=fresh)
+    fixed = trainer(tmp_path / "fixed", queries, "training.steps=24")
+    assert whole.run()
+    assert fixed.run()
+    assert not same(whole, fixed)
+    cut = trainer(tmp_path / "cut", queries, *settings, fresh=fresh, stop=stop_after(16))
+    assert not cut.run()
+    again = trainer(tmp_path / "cut", queries, *settings, fresh=fresh)
+    assert again.resume()
+    assert again.run()
+    assert same(whole, again)
