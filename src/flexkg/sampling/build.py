@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from flexkg.kg.graph import Graph
     from flexkg.query.terms import Term
 
-_ROUND = {"cpu": 1 << 14, "cuda": 1 << 17}
-"""Most groundings drawn at a time."""
+_ROUND = 1 << 16
+"""Most groundings drawn at a time; what comes out depends on it, so it is the same on every device."""
 _PATIENCE = 200_000
 """Groundings after which the yield is looked at again; a shape that gives next to nothing is given up."""
 _LEAST = 4
@@ -98,7 +98,7 @@ def sample_queries(
         while made < count and attempts < most:
             # As many as the acceptance so far suggests, and a few more.
             rate = max(made / attempts, 1e-3) if attempts else 0.5
-            size = int(min(_ROUND[device.type], max(256, 1.1 * (count - made) / rate)))
+            size = int(min(_ROUND, max(256, 1.1 * (count - made) / rate)))
             entities, relations = sampler.draw(template, size)
             reasons["broken rule"] += size - len(entities)
             marks, _ = fingerprint(template, entities, relations)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Term, Xor, operands
+from flexkg.sampling.draws import Draws
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,12 +42,13 @@ class WalkIndex:
 
 
 class Sampler:
-    """Draws groundings of templates from one graph; the same seed on the same kind of device draws the same."""
+    """Draws groundings of templates from one graph; the same seed draws the same ones on every device."""
 
     def __init__(self, index: WalkIndex, seed: int) -> None:
         self.device = index.device
         self._index = index
-        self._random = torch.Generator(self.device).manual_seed(seed)
+        self._seed = seed
+        self._draws = 0
 
     def draw(self, template: Term, count: int) -> tuple[Tensor, Tensor]:
         """At most `count` groundings: entities (n, slots) and relations (n, slots); what breaks a rule is left out."""
@@ -100,8 +102,8 @@ class Sampler:
 
     def _below(self, limits: Tensor) -> Tensor:
         """A uniform integer below each limit."""
-        draws = torch.rand(len(limits), generator=self._random, device=self.device, dtype=torch.float64)
-        return (draws * limits).to(torch.int64)
+        self._draws += 1
+        return Draws(self._seed, self._draws, self.device).below(limits, 1)[:, 0]
 
 
 def fingerprint(template: Term, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
