@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "api",
     },
     "__init__": {"errors", "version", "api", "predictor"},
-    "bench": {"errors", "query", "kg", "plan", "engine", "sampling", "api", "models"},
+    "bench": {"errors", "query", "kg", "plan", "engine", "sampling", "api", "models", "evaluation"},
     "cli": {
         "errors",
         "query",

@@ -16,14 +16,15 @@ class Benchmark(StrEnum):
     ENGINE = "engine"
     SAMPLING = "sampling"
     SCORING = "scoring"
+    EVALUATION = "evaluation"
 
 
 def bench_command(
     name: Annotated[Benchmark, typer.Argument(help="What to measure.")],
-    data: Annotated[str, typer.Option(help="engine, sampling: the graph to measure on.")] = "fb15k-237",
+    data: Annotated[str, typer.Option(help="engine, sampling, evaluation: the graph to measure on.")] = "fb15k-237",
     queries: Annotated[int, typer.Option(min=1000, help="engine: queries of each shape.")] = 100_000,
     growth: Annotated[bool, typer.Option(help="engine, sampling: also graphs of 10^5 to 10^7 edges.")] = True,
-    device: Annotated[Device, typer.Option(help="sampling: where to compute.")] = Device.CPU,
+    device: Annotated[Device, typer.Option(help="sampling, evaluation: where to compute.")] = Device.CPU,
     json: AsJson = False,
 ) -> None:
     """Measure speed and memory on this machine."""
@@ -47,6 +48,14 @@ def bench_command(
             from flexkg.bench import scoring
 
             figures, render = scoring.run(report=report), _render_scoring
+        case Benchmark.EVALUATION:
+            from flexkg.api import choose_device
+            from flexkg.bench import evaluation
+            from flexkg.kg import catalog
+
+            where = choose_device(device).type
+            figures = evaluation.run(catalog.resolve(data), device=where, report=report)
+            render = _render_evaluation
     emit({"name": str(name), "figures": figures}, json, lambda: render(figures))
 
 
@@ -139,3 +148,23 @@ def _render_scoring(figures: dict[str, Any]) -> None:
                 f"gpu {name}: {row['forward_share']:.0%} of the memory's speed forward, "
                 f"{row['to_queries_share']:.0%} backward to the queries"
             )
+
+
+def _render_evaluation(figures: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    title = f"queries ranked a second among {figures['entities']:,} entities, dimension {figures['dimension']}"
+    table = Table("shape", title=f"{title}, {figures['threads']} threads, {figures['device']}")
+    for column in ("plain", "ours", "ratio", "ours, paper's distance"):
+        table.add_column(column, justify="right")
+    for shape, row in figures["boundary"]["shapes"].items():
+        other = figures["paper"]["shapes"][shape]["queries_per_second"]
+        rates = f"{row['plain_queries_per_second']:,.1f}", f"{row['queries_per_second']:,.0f}"
+        table.add_row(shape, *rates, f"{row['ratio']:.0f}", f"{other:,.0f}")
+    console.print(table)
+    console.print(
+        f"all shapes in shared batches: {figures['boundary']['queries_per_second']:,.0f}/s, "
+        f"{figures['ratio']:.0f} times plain; peak {figures['boundary']['peak_mb']:,.0f} MB"
+    )
