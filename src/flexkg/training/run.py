@@ -30,13 +30,14 @@ from flexkg.kg.dataset import SPLITS, Dataset
 from flexkg.kg.storage import atomic_file, clear_partial, os_errors, read_json, write_json
 from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
-from flexkg.query.shapes import SHAPES
+from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.calibrated import calibrate_run, forget_calibration
 from flexkg.training.folder import FORMAT, VERSION
 from flexkg.training.loop import Progress, Trainer
+from flexkg.training.online import FreshQueries
 from flexkg.training.plot import draw
 from flexkg.training.record import METRICS, Recorder, check_tensorboard
 from flexkg.version import __version__
@@ -97,18 +98,23 @@ def train(
     _wait(share)
     if queries is None:
         queries = _built(dataset, config, out, place, share, say)
+    fresh = None
+    if config.training.online:
+        evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
+        fresh = FreshQueries(dataset, evaluated, config.training.seed, place)
     with _stopping() as stopped:
         trainer = Trainer(
             model,
             config.training,
             [queries.queries("train", shape) for shape in config.training.shapes],
-            [_few(queries.queries("valid", shape)) for shape in queries.shapes("valid")],
+            _validated(queries, config),
             out,
             place,
             share,
             report=report,
             warn=say,
             stop=lambda: stopped["signal"] is not None or stop(),
+            fresh=fresh,
         )
         if resume and trainer.resume():
             say(f"going on from step {trainer.step:,}")
@@ -241,6 +247,13 @@ def _built(
         say(f"workload built in {made['seconds']:.1f} s")
     _wait(share)
     return Workload.load(folder)
+
+
+def _validated(workload: Workload, config: RunConfig) -> list[QuerySet]:
+    """What a validation ranks: shapes whose operators are trained; unions need no training, parts will do."""
+    trained = set("".join(key_of(template_for(shape)) for shape in config.training.shapes)) | set("|0123456789")
+    sets = [workload.queries("valid", shape) for shape in workload.shapes("valid")]
+    return [_few(queries) for queries in sets if set(queries.key) <= trained]
 
 
 def _few(queries: QuerySet) -> QuerySet:
