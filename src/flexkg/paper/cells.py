@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 NEGATION = ("2in", "3in", "inp", "pin", "pni")
 
+_OURS = ("dimensions", "metrics")
+"""Kinds of tables that may have rows or columns that the paper has not."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -81,14 +84,14 @@ class Filled:
 
 
 def cells_of(table: Table, book: Book, registry: Registry) -> list[Cell]:
-    """The cells of a table; those that the paper leaves empty are left out, except where the table is ours alone."""
+    """The cells of a table; those that the paper leaves empty are left out, unless they are for runs of our own."""
     make = _MAKERS[table.kind]
     cells = []
     for row in table.rows:
         for place, column in enumerate(table.columns):
-            if row.values[place] is None and table.kind != "dimensions":
-                continue
             extra = make(table, row, column, book, registry)
+            if row.values[place] is None and not (table.kind in _OURS and extra["jobs"]):
+                continue
             cells.append(Cell(table.name, row.dataset, row.row, column, row.values[place], row.errors[place], **extra))
     return cells
 
@@ -212,9 +215,8 @@ def _queries(_table: Table, row: Row, column: str, _book: Book, registry: Regist
 
 
 def _settings(_table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    """The settings of the recorded run, not of the recipe as it is now."""
     job = book.job("FLEX", row.dataset)
-    assert job is not None
-    config = job.config.model_dump(mode="json")
     section, key = {
         "dimension": ("model", "dim"),
         "batch size": ("training", "batch_size"),
@@ -222,7 +224,7 @@ def _settings(_table: Table, row: Row, column: str, book: Book, _: Registry) -> 
         "margin": ("model", "margin"),
         "learning rate": ("training", "learning_rate"),
     }[column]
-    return {"live": float(config[section][key])}
+    return {"jobs": () if job is None else (job,), "take": lambda result: float(result.config[section][key])}
 
 
 _MAKERS: dict[str, Callable[[Table, Row, str, Book, Registry], dict[str, Any]]] = {

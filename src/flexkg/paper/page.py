@@ -87,8 +87,7 @@ def _runs(found: Sequence[Result]) -> str:
     if not runs:
         return "\n".join([*lines, "No run is recorded yet.", ""])
     lines += [
-        "Minutes of training, and of everything from the start to the evaluated result; 95% intervals by bootstrap",
-        "over queries.",
+        "Minutes of training, and as a whole with preparation and evaluation; 95% intervals by bootstrap over queries.",
         "",
         "| run | device | steps | training | whole | queries/s | EPFO | negation |",
         "|---|---|---|---|---|---|---|---|",

@@ -41,7 +41,7 @@ class Result:
     torch: str
     device: str
     seconds: Mapping[str, float]
-    """`train`, `whole` (from the start of the process's work on it) and `evaluate`."""
+    """`train`, `evaluate`, and `whole`: both with all that goes before, between and after."""
     queries_per_second: float
     steps: int
     peak_memory: int | None

@@ -174,5 +174,5 @@ def _bench(name: str, place: Place, registry: Registry, device: torch.device, sa
             hint=f"Fix them first: flexkg paper workload {name}",
         )
     dataset = open_dataset(name, place.source)
-    workloads.check(dataset, place.workload(name), registry[name], place.published(name), say)
+    workloads.check(dataset, place.workload(name), registry[name], place.published(name), device, say)
     return Bench(dataset, place.workload(name), registry[name], place.work / "runs", device, say=say)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    import torch
+
     from flexkg.kg.dataset import Dataset
 
 FILE = "workloads.toml"
@@ -81,18 +83,16 @@ def build(
     seed: int,
     count: int = 0,
     published: Path | None = None,
+    device: torch.device | str = "cpu",
     progress: Callable[[str, int], None] = lambda _what, _done: None,
 ) -> Entry:
-    """Build a graph's workload, or read the one that is there, and say what it is.
-
-    Always on the CPU: there the same seed gives the same queries everywhere.
-    """
+    """Build a graph's workload, or read the one that is there, and say what it is."""
     from flexkg.sampling.make import Order, make_workload
     from flexkg.sampling.workload import Workload
 
     if not folder.exists():
         order = Order(train_shapes=TRAINED, seed=seed, count=count or None, queries=published)
-        made = make_workload(dataset, folder, order, progress=progress)
+        made = make_workload(dataset, folder, order, device=device, progress=progress)
         rows = {
             shape: {split: row["source"] for split, row in splits.items()} for shape, splits in made["shapes"].items()
         }
@@ -111,7 +111,14 @@ def build(
     return Entry(seed, "betae", count, TRAINED, workload.checksum, dataset.checksum, given, queries)
 
 
-def check(dataset: Dataset, folder: Path, entry: Entry, published: Path | None, say: Callable[[str], None]) -> None:
+def check(
+    dataset: Dataset,
+    folder: Path,
+    entry: Entry,
+    published: Path | None,
+    device: torch.device | str,
+    say: Callable[[str], None],
+) -> None:
     """Raise unless the workload in the folder, built if it is not there, is the registered one."""
     if dataset.checksum != entry.data_checksum:
         raise DataError(
@@ -124,7 +131,7 @@ def check(dataset: Dataset, folder: Path, entry: Entry, published: Path | None, 
                 hint="Give the folder that holds DATASET/queries/SPLIT/SHAPE.jsonl.gz with --source.",
             )
         say(f"building the workload of {dataset.name}")
-    found = build(dataset, folder, seed=entry.seed, count=entry.count, published=published)
+    found = build(dataset, folder, seed=entry.seed, count=entry.count, published=published, device=device)
     if found.checksum != entry.checksum:
         raise DataError(
             f"The workload in {folder} has the checksum {found.checksum[:12]}, registered is {entry.checksum[:12]}.",

@@ -218,3 +218,15 @@ def test_the_page_of_results_is_up_to_date():
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == text, again
     for name, image in images.items():
         assert (ROOT / "docs" / "img" / name).read_text(encoding="utf-8") == image, again
+
+
+def test_a_model_without_negation_is_validated_on_what_it_can_say(folder, capsys):
+    """The paper's workload has all shapes; GQE and Query2box are trained on it all the same."""
+    out = folder / "gqe"
+    small = [("model.dim", 8), ("training.steps", 2), ("training.batch_size", 16), ("training.negatives", 4)]
+    settings = [word for key, value in small for word in ("--set", f"{key}={value}")]
+    workload = str(folder / "work" / "workloads" / "world")
+    assert run(["train", "gqe", "--data", "world", "--workload", workload, "--out", str(out), *settings, "--json"]) == 0
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    [last] = [row for row in rows if "valid" in row and row["step"] == 2]
+    assert set(last["valid"]) == {"1p", "2p", "3p", "2i", "3i", "ip", "pi", "2u", "up"}
