@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from flexkg.evaluation.compare import save_values
 from flexkg.evaluation.evaluate import evaluate
 from flexkg.kg.storage import atomic_file, read_json, write_json
 from flexkg.paper.results import Result
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from flexkg.config import RunConfig
+    from flexkg.evaluation.evaluate import Evaluation
     from flexkg.kg.dataset import Dataset
     from flexkg.paper.plan import Job
     from flexkg.paper.workloads import Entry
@@ -76,7 +78,10 @@ def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | St
         before, begin = passed, time.perf_counter()
     bench.say(f"evaluating {job.name}")
     start = time.perf_counter()
-    metrics = evaluate_run(folder, bench.workload, job.shapes, bench.device)
+    evaluation = evaluate_run(folder, bench.workload, job.shapes, bench.device)
+    # What every query came to, so that two runs can be compared query by query.
+    save_values(folder / "test.npz", evaluation.shapes, {"run": job.name})
+    metrics = evaluation.to_dict()
     seconds = {"evaluate": time.perf_counter() - start, "whole": before + time.perf_counter() - begin}
     manifest = RunFolder.open(folder).manifest
     return _result(job, bench, config, manifest, manifest["result"], seconds, metrics)
@@ -107,11 +112,11 @@ def measure_time(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | S
     return _result(job, bench, job.config, manifest, summary, seconds, metrics)
 
 
-def evaluate_run(folder: Path, workload: Path, shapes: tuple[str, ...], device: torch.device) -> dict[str, Any]:
+def evaluate_run(folder: Path, workload: Path, shapes: tuple[str, ...], device: torch.device) -> Evaluation:
     """Filtered ranks of a run's test queries, of the shapes that its model can express."""
     queries = Workload.load(workload)
     asked = _Chosen(queries, [shape for shape in queries.shapes("test") if not shapes or shape in shapes])
-    return evaluate(RunFolder.open(folder).model(device), asked, device=device).to_dict()
+    return evaluate(RunFolder.open(folder).model(device), asked, device=device)
 
 
 class _Chosen(Mapping[str, "QuerySet"]):
