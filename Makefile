@@ -38,6 +38,7 @@ bench: $(READY)
 	$(BIN)/flexkg bench engine
 	$(BIN)/flexkg bench sampling
 	$(BIN)/flexkg bench scoring
+	$(BIN)/flexkg bench training
 
 clean:
 	rm -rf $(VENV) build dist site

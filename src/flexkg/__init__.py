@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from flexkg.errors import DataError, FlexError, LimitError, QueryError
@@ -31,6 +32,11 @@ __all__ = [
     "load",
     "train",
 ]
+
+# torch's threads wait for each other by spinning, for milliseconds unless told otherwise when torch is loaded. With
+# anything else on the cores that made training a small model ten times slower; a short spin costs next to nothing.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def __getattr__(name: str) -> object:

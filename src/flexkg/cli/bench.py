@@ -16,6 +16,7 @@ class Benchmark(StrEnum):
     ENGINE = "engine"
     SAMPLING = "sampling"
     SCORING = "scoring"
+    TRAINING = "training"
     EVALUATION = "evaluation"
 
 
@@ -48,6 +49,13 @@ def bench_command(
             from flexkg.bench import scoring
 
             figures, render = scoring.run(report=report), _render_scoring
+        case Benchmark.TRAINING:
+            from flexkg.api import choose_device
+            from flexkg.bench import training
+            from flexkg.kg import catalog
+
+            where = choose_device(device).type
+            figures, render = training.run(catalog.resolve(data), device=where, report=report), _render_training
         case Benchmark.EVALUATION:
             from flexkg.api import choose_device
             from flexkg.bench import evaluation
@@ -168,3 +176,24 @@ def _render_evaluation(figures: dict[str, Any]) -> None:
         f"all shapes in shared batches: {figures['boundary']['queries_per_second']:,.0f}/s, "
         f"{figures['ratio']:.0f} times plain; peak {figures['boundary']['peak_mb']:,.0f} MB"
     )
+
+
+def _render_training(figures: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    if "cpu" not in figures:
+        return
+    console, row = Console(), figures["cpu"]
+    console.print(
+        f"training FLEX on {figures['data']}, dimension {row['dimension']}, {row['batch']} queries with "
+        f"{row['negatives']} negatives in a batch, {row['threads']} threads"
+    )
+    for side, name in (("ours", "ours"), ("plain", "plain"), ("plain_tuned", "plain, tuned allocator")):
+        rate, peak = row[f"{side}_queries_per_second"], row["peak_mb"][side]
+        console.print(f"{name:<24}{rate:>8,.0f} queries/s, peak {peak:,.0f} MB")
+    console.print(
+        f"{row['ratio']:.1f} times plain, {row['ratio_to_tuned']:.1f} times plain with a tuned allocator; "
+        f"{row['share_of_limit']:.0%} of the {row['limit_queries_per_second']:,.0f} that matrix products of "
+        f"{row['mflop_per_query']:.1f} MFLOP a query allow at {row['sgemm_gflops']:.0f} GFLOP/s"
+    )
+    console.print("a step: " + ", ".join(f"{part} {time:.0f} ms" for part, time in row["milliseconds"].items()))

@@ -29,9 +29,13 @@ def train_command(
     from flexkg.api import choose_device
     from flexkg.config import load_recipe
     from flexkg.kg import catalog
+    from flexkg.training.memory import keep_freed_memory
     from flexkg.training.run import train
 
     config = load_recipe(recipe, set or ())
+    where = choose_device(device)
+    if where.type == "cpu":
+        keep_freed_memory()
     with _bar(config.training.steps) as report:
         outcome = train(
             catalog.resolve(data),
@@ -39,7 +43,7 @@ def train_command(
             out,
             recipe=recipe,
             workload=workload,
-            device=choose_device(device),
+            device=where,
             resume=resume,
             report=report,
             say=lambda line: typer.echo(line, err=True),
