@@ -9,12 +9,11 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -26,6 +25,7 @@ from pydantic import (
 )
 
 from flexkg.errors import ConfigError
+from flexkg.model_settings import MODEL_SECTIONS, FlexSettings, ModelSettings, Section, listed
 from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, key_of, template_of
 
 if TYPE_CHECKING:
@@ -43,106 +43,7 @@ def template_for(shape: str) -> Term:
     return (SHAPES | DE_MORGAN_SHAPES).get(shape) or template_of(shape)
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Model(_Section):
-    union: Literal["native", "dnf", "demorgan"] = "dnf"
-    disjunction: Literal["max", "probability-or"] = "max"
-
-
-class GQESettings(_Model):
-    """GQE."""
-
-    name: Literal["gqe"] = "gqe"
-    dim: PositiveInt = 800
-    margin: PositiveFloat = 24.0
-
-
-class Query2boxSettings(_Model):
-    """Query2box."""
-
-    name: Literal["query2box"] = "query2box"
-    dim: PositiveInt = 400
-    margin: PositiveFloat = 24.0
-    inside_weight: NonNegativeFloat = 0.02
-
-
-class BetaESettings(_Model):
-    """BetaE."""
-
-    name: Literal["betae"] = "betae"
-    dim: PositiveInt = 400
-    hidden: PositiveInt = 1600
-    margin: PositiveFloat = 60.0
-
-
-class ConESettings(_Model):
-    """ConE."""
-
-    name: Literal["cone"] = "cone"
-    dim: PositiveInt = 800
-    hidden: PositiveInt = 1600
-    margin: PositiveFloat = 30.0
-    inside_weight: NonNegativeFloat = 0.02
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-
-
-def _none(value: object) -> object:
-    # TOML has no null.
-    return None if value == "none" else value
-
-
-def _listed(value: object) -> object:
-    # On the command line a list is most easily written with commas.
-    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
-
-
-Connective = Literal["intersect", "unite", "minus", "xor", "implies", "iff"]
-
-
-class FlexSettings(_Model):
-    """FLEX; the defaults are the released code's."""
-
-    name: Literal["flex"] = "flex"
-    dim: PositiveInt = 800
-    hidden: PositiveInt = 1600
-    attention_hidden: Annotated[PositiveInt | None, BeforeValidator(_none)] = None
-    margin: PositiveFloat = 30.0
-    features: PositiveInt = 1
-    boundary: Annotated[PositiveFloat | None, BeforeValidator(_none)] = 1.0
-    logic: bool = True
-    system: Literal["product", "godel", "lukasiewicz"] = "product"
-    connectives: Annotated[tuple[Connective, ...], BeforeValidator(_listed)] = ("intersect",)
-    connective_features: Literal["attention", "logic"] = "attention"
-    negation: Literal["shift", "mlp"] = "shift"
-    distance: Literal["boundary", "paper"] = "boundary"
-    inside_weight: NonNegativeFloat = 0.02
-    feature_sign: Literal[-1, 1] = -1
-    logic_scale: PositiveFloat = 2.0
-    relation_logic: Literal["feature", "logic"] = "feature"
-    modulus: PositiveFloat | Literal["range/2", "calibrated"] = "range/2"
-    train_modulus: bool = True
-
-    @model_validator(mode="after")
-    def _consistent(self) -> FlexSettings:
-        if self.union == "native" and "unite" not in self.connectives:
-            object.__setattr__(self, "connectives", (*self.connectives, "unite"))
-        if self.connective_features == "logic" and self.boundary is None:
-            raise ValueError('connective_features = "logic" needs a boundary')
-        return self
-
-
-ModelSettings = Annotated[
-    GQESettings | Query2boxSettings | BetaESettings | ConESettings | FlexSettings, Field(discriminator="name")
-]
-_MODEL_SECTIONS: dict[str, type[_Model]] = {
-    kind.model_fields["name"].default: kind for kind in get_args(get_args(ModelSettings)[0])
-}
-
-
-class TrainingSettings(_Section):
+class TrainingSettings(Section):
     """How a run is trained."""
 
     steps: PositiveInt = 300_000
@@ -152,7 +53,13 @@ class TrainingSettings(_Section):
     """Queries in an update."""
     negatives: PositiveInt = 128
     """Negative candidates for each query."""
-    shapes: Annotated[tuple[str, ...], BeforeValidator(_listed)] = EPFO_SHAPES + NEGATION_SHAPES
+    loss: Literal["negative-sampling", "self-adversarial", "cross-entropy"] = "negative-sampling"
+    """`self-adversarial` weighs negatives by their scores; `cross-entropy` takes all entities as candidates."""
+    temperature: PositiveFloat = 1.0
+    """How sharply `self-adversarial` weighs."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of `cross-entropy`'s target that is spread over all entities."""
+    shapes: Annotated[tuple[str, ...], BeforeValidator(listed)] = EPFO_SHAPES + NEGATION_SHAPES
     """Names of shapes, or keys of templates."""
     shares: dict[str, PositiveFloat] = Field(default_factory=dict)
     """How often a shape comes, relative to the others; 1 unless listed."""
@@ -198,8 +105,17 @@ class TrainingSettings(_Section):
             raise ValueError("at least one shape is needed")
         return shapes
 
+    @model_validator(mode="after")
+    def _whole_table(self) -> TrainingSettings:
+        """Who takes all entities as candidates updates all of them."""
+        if self.loss == "cross-entropy" and self.rows == "sparse":
+            raise ValueError('rows = "sparse" cannot go with loss = "cross-entropy"')
+        if self.loss == "cross-entropy":
+            object.__setattr__(self, "rows", "dense")
+        return self
 
-class DataSettings(_Section):
+
+class DataSettings(Section):
     """What a run learns from."""
 
     train_on: Literal["train", "all"] = "train"
@@ -216,7 +132,7 @@ _TRAINS: dict[str, tuple[str, tuple[str, ...]]] = {
 """For each connective the sign that shows it in a shape's key, and the shapes that train it."""
 
 
-class RunConfig(_Section):
+class RunConfig(Section):
     """Everything that decides what a run becomes, beside its data."""
 
     description: str = ""
@@ -329,7 +245,7 @@ def _value(text: str) -> Any:
 
 
 def _all_settings() -> set[tuple[str, str]]:
-    models = {("model", field) for kind in _MODEL_SECTIONS.values() for field in kind.model_fields}
+    models = {("model", field) for kind in MODEL_SECTIONS.values() for field in kind.model_fields}
     training = {("training", field) for field in TrainingSettings.model_fields}
     return models | training | {("data", field) for field in DataSettings.model_fields}
 
@@ -337,14 +253,14 @@ def _all_settings() -> set[tuple[str, str]]:
 def _explain(error: ValidationError, values: Mapping[str, Any], source: str) -> ConfigError:
     problem = error.errors()[0]
     place = [str(part) for part in problem["loc"]]
-    if len(place) > 1 and place[0] == "model" and place[1] in _MODEL_SECTIONS:
+    if len(place) > 1 and place[0] == "model" and place[1] in MODEL_SECTIONS:
         del place[1]  # pydantic's name for the kind of model
     setting = ".".join(place[:2])  # deeper are pydantic's names for alternatives
     where = f"(recipe {source})"
     if problem["type"] == "extra_forbidden":
         if place[0] == "model":
             kind = str(values["model"].get("name"))
-            known = [f"model.{field}" for field in _MODEL_SECTIONS[kind].model_fields]
+            known = [f"model.{field}" for field in MODEL_SECTIONS[kind].model_fields]
             return ConfigError(f"{kind} has no setting {setting} {where}.", hint=_hint(setting, known, "settings"))
         known = [f"{section}.{field}" for section, field in sorted(_all_settings())]
         if len(place) == 1:
@@ -352,7 +268,7 @@ def _explain(error: ValidationError, values: Mapping[str, Any], source: str) -> 
         return ConfigError(f"Unknown setting {setting} {where}.", hint=_hint(setting, known, "settings"))
     if problem["type"].startswith("union_tag"):
         name = values.get("model", {}).get("name")
-        hint = _hint(str(name), list(_MODEL_SECTIONS), "models")
+        hint = _hint(str(name), list(MODEL_SECTIONS), "models")
         return ConfigError(
             f"There is no model {name!r} {where}." if name else f"model.name is missing {where}.", hint=hint
         )

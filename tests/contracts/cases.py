@@ -7,18 +7,21 @@ import torch
 from flexkg.config import build_model, load_recipe, recipe_names, template_for
 from flexkg.errors import UnsupportedOperator
 from flexkg.models import MODELS, QueryModel, interpretation
+from flexkg.models.base import LINKS
 from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES, ground
 from flexkg.query.terms import Term, operands
 
 NUM_ENTITIES, NUM_RELATIONS = 23, 6
 CASES = [*MODELS, *(name for name in recipe_names() if name not in MODELS)]
+LINK_PREDICTORS = [name for name, kind in MODELS.items() if kind.available == LINKS]
 UNIONS = ("native", "dnf", "demorgan")
 ALL_SHAPES = [*SHAPES, "epep-", "epep^", "epep>", "epep=", "epepep|3", "eppep-p", "epepep|2&2"]
 
 
 def make(name: str, *overrides: str) -> QueryModel:
-    hidden = ["model.hidden=10"] if name not in ("gqe", "query2box") else []
+    hidden = [] if name in ("gqe", "query2box", *LINK_PREDICTORS) else ["model.hidden=10"]
+    hidden += ["model.relation_dim=4"] if name == "tucker" else []
     torch.manual_seed(sum(map(ord, name)))
     config = load_recipe(name, ["model.dim=6", *hidden, *overrides])
     return build_model(config.model, NUM_ENTITIES, NUM_RELATIONS).double().eval()

@@ -69,6 +69,8 @@ def test_ordered_connectives_see_the_order(model):
 
 
 def test_operands_may_come_stacked(model):
+    if Operator.INTERSECT not in model.operators:
+        pytest.skip("has no operator with several operands")
     states = [rows(model, seed=seed) for seed in range(3)]
     assert torch.equal(model.intersect(states), model.intersect(torch.stack(states, dim=1)))
 
@@ -164,6 +166,8 @@ def test_distances_equal_the_reference(model):
 
 
 def test_an_entity_is_nearest_to_itself(model):
+    if model.distance_spec.kind == "dot":
+        pytest.skip("scores by a product, which grows with a vector's length")
     ids = torch.arange(NUM_ENTITIES)
     assert torch.equal(model.score(model.entity(ids)).argmax(dim=1), ids)
 

@@ -7,8 +7,9 @@ import inspect
 import pytest
 import torch
 
-from flexkg.config import _MODEL_SECTIONS, RunConfig, build_model, load_recipe, recipe_names, template_for
+from flexkg.config import RunConfig, build_model, load_recipe, recipe_names, template_for
 from flexkg.errors import ConfigError
+from flexkg.model_settings import MODEL_SECTIONS
 from flexkg.models import MODELS
 
 RECIPES = [
@@ -32,6 +33,11 @@ RECIPES = [
     "query2box",
     "betae",
     "cone",
+    "transe",
+    "distmult",
+    "complex",
+    "rotate",
+    "tucker",
 ]
 
 
@@ -55,7 +61,7 @@ def test_settings_are_the_arguments_of_the_model(name):
     keywords = {
         parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
     }
-    fields = {key: field.default for key, field in _MODEL_SECTIONS[name].model_fields.items() if key != "name"}
+    fields = {key: field.default for key, field in MODEL_SECTIONS[name].model_fields.items() if key != "name"}
     assert fields == keywords
 
 

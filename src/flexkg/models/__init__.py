@@ -8,10 +8,15 @@ import torch
 
 from flexkg.models.base import QueryModel
 from flexkg.models.betae import BetaE
+from flexkg.models.complex import ComplEx
 from flexkg.models.cone import ConE
+from flexkg.models.distmult import DistMult
 from flexkg.models.flex import Flex
 from flexkg.models.gqe import GQE
 from flexkg.models.query2box import Query2box
+from flexkg.models.rotate import RotatE
+from flexkg.models.transe import TransE
+from flexkg.models.tucker import TuckER
 from flexkg.plan.algebra import Operator
 from flexkg.plan.executor import execute
 from flexkg.plan.prepare import Interpretation, prepare_terms
@@ -33,8 +38,13 @@ MODELS: dict[str, type[QueryModel]] = {
     "betae": BetaE,
     "cone": ConE,
     "flex": Flex,
+    "transe": TransE,
+    "distmult": DistMult,
+    "complex": ComplEx,
+    "rotate": RotatE,
+    "tucker": TuckER,
 }
-"""Every model by name."""
+"""Every model by name; the last five predict links, and can only follow relations."""
 
 
 def build_model(settings: Mapping[str, Any], num_entities: int, num_relations: int) -> QueryModel:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     States = Sequence[State] | Float[Tensor, "rows arity state"]
 
 DISJUNCTIONS = ("max", "probability-or")
+LINKS = frozenset({Operator.ENTITY, Operator.PROJECT})
+"""The operators of a link predictor: it follows relations, and puts nothing together."""
 
 
 class TensorStates:
@@ -58,7 +60,7 @@ class Target:
 class QueryModel(TensorStates, nn.Module, ABC):
     """Interprets the query algebra: row i of a state describes one answer set.
 
-    A model supplies `entity`, `project`, `intersect`, whichever other operators it has, and its distance: the kind
+    A model supplies `entity`, `project`, whichever other operators it has, and its distance: the kind
     (`distance_spec`), what a state asks for (`target`) and candidates' rows (`candidates`).
     """
 
@@ -121,9 +123,9 @@ class QueryModel(TensorStates, nn.Module, ABC):
     def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
         """One step along each row's own relation."""
 
-    @abstractmethod
-    def intersect(self, states: States) -> State:
+    def intersect(self, states: States) -> State:  # noqa: ARG002
         """Row by row, inside every state."""
+        raise self._lacks("intersection")
 
     def negate(self, state: State) -> State:  # noqa: ARG002
         """Everything outside."""
@@ -148,6 +150,15 @@ class QueryModel(TensorStates, nn.Module, ABC):
     def iff(self, left: State, right: State) -> State:  # noqa: ARG002
         """Row by row, inside both or neither."""
         raise self._lacks("equivalence")
+
+    def penalty(
+        self,
+        entities: Int[Tensor, " anchors"],  # noqa: ARG002
+        relations: Int[Tensor, " links"],  # noqa: ARG002
+        answers: Int[Tensor, " queries"],  # noqa: ARG002
+    ) -> Float[Tensor, ""] | None:
+        """What training adds to the loss for the embeddings that a batch touches, or None."""
+        return None
 
     def _lacks(self, what: str) -> UnsupportedOperator:
         return UnsupportedOperator(self.name, what)

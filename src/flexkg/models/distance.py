@@ -23,7 +23,7 @@ from flexkg.models.pairs import BUDGET, Reduction, find_kernels, pairs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Kind = Literal["l1", "box", "cone", "beta"]
+Kind = Literal["l1", "l2", "box", "cone", "beta", "dot", "modulus"]
 
 
 def l1(queries: Tensor, table: Tensor, *, memory: int = BUDGET) -> Tensor:
@@ -94,6 +94,18 @@ def cone_gathered(
 ) -> Tensor:
     """`cone` to listed candidates: (n, d), (n, d), (m, d), (n or chunks, c) -> (n, c)."""
     return pairs("cone", [axis, aperture], table, ids, 1.0, inside_weight, reduction, memory)
+
+
+def between(
+    kind: Literal["l2", "modulus", "dot"],
+    queries: Tensor,
+    table: Tensor,
+    ids: Tensor | None = None,
+    *,
+    memory: int = BUDGET,
+) -> Tensor:
+    """The link predictors' distances (see `reference`): (n, d), (m, d) -> (n, m), or (n, c) to listed candidates."""
+    return pairs(kind, [queries], table, ids, 0.0, 0.0, "sorted", memory)
 
 
 # ---------------------------------------------------------------- Beta densities

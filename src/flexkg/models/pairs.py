@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
+from flexkg.models import reference
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import ModuleType
 
-PairKind = Literal["l1", "box", "cone", "dot"]
+PairKind = Literal["l1", "l2", "box", "cone", "dot", "modulus"]
 Reduction = Literal["sorted", "atomic"]
 
 BUDGET = 1 << 28
@@ -45,7 +47,7 @@ def pairs(
     if ids is not None:
         ids = _checked(ids, len(queries[0]), len(table))
     result: Tensor
-    if not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
+    if kind in ("l2", "modulus") or not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
         result = _Plain.apply(kind, outside, inside, memory, ids, table, *queries)  # type: ignore[no-untyped-call]
         return result
     if queries[0].device.type == "cpu" and not torch.compiler.is_compiling():
@@ -230,6 +232,10 @@ def formula(kind: str, queries: Sequence[Tensor], candidates: Tensor, outside: f
     match kind:
         case "l1":
             return away.abs().sum(-1)
+        case "l2":
+            return reference.l2(first, candidates)
+        case "modulus":
+            return reference.modulus(first, candidates)
         case "box":
             apart = away.abs()
             return ((outside - inside) * torch.relu(apart - others[0]) + inside * apart).sum(-1)

@@ -14,7 +14,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["l1", "box", "cone", "beta"]
+Kind = Literal["l1", "l2", "box", "cone", "beta", "dot", "modulus"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,25 @@ class DistanceSpec:
 def l1(query: Tensor, candidates: Tensor) -> Tensor:
     """Sum of |v - q|."""
     return (candidates - query).abs().sum(dim=-1)
+
+
+def l2(query: Tensor, candidates: Tensor) -> Tensor:
+    """Root of the sum of squares of v - q."""
+    distance: Tensor = torch.linalg.vector_norm(candidates - query, dim=-1)
+    return distance
+
+
+def modulus(query: Tensor, candidates: Tensor) -> Tensor:
+    """Sum of |v - q| over complex numbers, whose real parts come first."""
+    # Not hypot: its derivative at 0 is no number.
+    parts = torch.stack((candidates - query).chunk(2, dim=-1))
+    distance: Tensor = torch.linalg.vector_norm(parts, dim=0).sum(dim=-1)
+    return distance
+
+
+def dot(query: Tensor, candidates: Tensor) -> Tensor:
+    """The product: models that score by one hand over the opposite of what they look for."""
+    return (query * candidates).sum(dim=-1)
 
 
 def box(centre: Tensor, offset: Tensor, candidates: Tensor, inside_weight: float) -> Tensor:
@@ -69,6 +88,15 @@ def distance(spec: DistanceSpec, query: tuple[Tensor, ...], candidates: Tensor) 
         case "l1":
             (point,) = query
             return l1(point, candidates)
+        case "l2":
+            (point,) = query
+            return l2(point, candidates)
+        case "modulus":
+            (point,) = query
+            return modulus(point, candidates)
+        case "dot":
+            (vector,) = query
+            return dot(vector, candidates)
         case "box":
             centre, offset = query
             return box(centre, offset, candidates, spec.inside_weight)

@@ -24,6 +24,10 @@ def pairwise(spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, memor
         case "l1":
             (point,) = query
             return distance.l1(point, table, memory=memory)
+        case "l2" | "modulus":
+            return distance.between(spec.kind, query[0], table, memory=memory)
+        case "dot":
+            return query[0] @ table.T
         case "box":
             centre, offset = query
             return distance.box(centre, offset, table, 1.0, spec.inside_weight, memory=memory)
@@ -46,6 +50,8 @@ def gathered(
         case "l1":
             (point,) = query
             return distance.l1_gathered(point, table, ids, memory=memory)
+        case "l2" | "modulus" | "dot":
+            return distance.between(spec.kind, query[0], table, ids, memory=memory)
         case "box":
             centre, offset = query
             return distance.box_gathered(centre, offset, table, ids, 1.0, spec.inside_weight, memory=memory)

@@ -16,7 +16,7 @@ from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.capture import CapturedRound
-from flexkg.training.losses import learning_rate, sampled_loss
+from flexkg.training.losses import learning_rate, training_loss
 from flexkg.training.optimiser import Optimiser
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ class Trainer:
             self._update()
             self.step += 1
             self.seconds = time.perf_counter() - begin
-            if self.step % log_every == 0 or self.step == settings.steps:
+            end = self.step == settings.steps
+            validates = bool(self.valid) and (end or self.step % validate_every == 0)
+            if end or validates or self.step % log_every == 0:
                 loss = float(self._losses) / ((self.step - last) * len(self.rounds))
                 self._losses.zero_()
                 self._check(loss)
@@ -126,9 +128,9 @@ class Trainer:
                 self.record({"step": self.step, "loss": loss, "queries_per_second": rate, "seconds": self.seconds})
                 mrr = None if self.best is None else float(self.best["last"])
                 self.report(Progress(self.step, settings.steps, loss, rate, mrr))
-            if self.valid and (self.step % validate_every == 0 or self.step == settings.steps):
+            if validates:
                 self._validate()
-                since += time.perf_counter() - begin - self.seconds  # not what the rate is about
+                since = time.perf_counter()
                 if settings.patience and self.best and self.best["without"] >= settings.patience:
                     self.warn(f"stopped early: no better validation MRR in {self.best['without']} validations")
                     break
@@ -268,7 +270,7 @@ class Trainer:
             batch = batches.draw(at)
             with torch.autocast("cuda", torch.bfloat16, enabled=narrow):
                 states = run_plan(self.model, prepared, batch.grounding)
-            return sampled_loss(self.model, states.float(), batch, prepared)
+            return training_loss(self.model, states.float(), batch, prepared, self.settings)
 
         return loss
 

@@ -1,4 +1,4 @@
-"""The loss of negative sampling, and the learning rate."""
+"""Losses, and the learning rate."""
 
 from __future__ import annotations
 
@@ -36,18 +36,79 @@ def negative_sampling(
 
 def sampled_loss(model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan) -> Tensor:
     """The loss of a batch whose queries have the given states."""
+    scores = sampled_scores(model, states, batch, prepared)
+    return negative_sampling(scores, batch.weights, batch.total, batch.allowed)
+
+
+def sampled_scores(model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan) -> Tensor:
+    """Scores of each query's positive, first, and of its negatives, (n, 1 + k)."""
 
     def score(candidates: Tensor) -> Tensor:
         return model.score(states, candidates, prepared.owner, prepared.count)
 
     if batch.allowed is None:
-        scores = score(torch.cat([batch.positives, batch.negatives], dim=1))
-    else:
-        lists = batch.negatives
-        if prepared.owner is not None:
-            lists = lists.repeat_interleave(len(batch.positives) // len(lists), dim=0)
-        scores = torch.cat([score(batch.positives), score(lists)], dim=1)
-    return negative_sampling(scores, batch.weights, batch.total, batch.allowed)
+        return score(torch.cat([batch.positives, batch.negatives], dim=1))
+    lists = batch.negatives
+    if prepared.owner is not None:
+        lists = lists.repeat_interleave(len(batch.positives) // len(lists), dim=0)
+    return torch.cat([score(batch.positives), score(lists)], dim=1)
+
+
+def self_adversarial(
+    scores: Tensor,
+    weights: Tensor,
+    total: Tensor | None = None,
+    allowed: Tensor | None = None,
+    temperature: float = 1.0,
+) -> Tensor:
+    """As `negative_sampling`, with each negative weighed by a softmax of the negatives' scores (Sun et al., 2019)."""
+    positive = -functional.logsigmoid(scores[:, 0])
+    rivals = scores[:, 1:]
+    sharp = temperature * rivals.detach()
+    if allowed is not None:
+        sharp = sharp.masked_fill(~allowed, -torch.inf)
+    # A row without any negative left has no softmax.
+    shares = sharp.softmax(dim=1).nan_to_num(0.0)
+    negative = -(shares * functional.logsigmoid(-rivals)).sum(dim=1)
+    return ((positive + negative) * weights).sum() / (weights.sum() if total is None else total) / 2
+
+
+def cross_entropy(
+    scores: Tensor, positives: Tensor, weights: Tensor, total: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """-log of the positive's share in a softmax over all entities, a weighted mean over queries.
+
+    scores (n, entities), positives (n,), weights (n,).
+    """
+    losses = functional.cross_entropy(scores, positives, reduction="none", label_smoothing=smoothing)
+    return (losses * weights).sum() / (weights.sum() if total is None else total)
+
+
+def training_loss(
+    model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan, settings: TrainingSettings
+) -> Tensor:
+    """The loss that the settings ask for, and what the model adds for the embeddings that the batch touches."""
+    match settings.loss:
+        case "negative-sampling":
+            loss = sampled_loss(model, states, batch, prepared)
+        case "self-adversarial":
+            scores = sampled_scores(model, states, batch, prepared)
+            loss = self_adversarial(scores, batch.weights, batch.total, batch.allowed, settings.temperature)
+        case "cross-entropy":
+            scores = model.score(states, None, prepared.owner, prepared.count)
+            loss = cross_entropy(scores, batch.positives[:, 0], batch.weights, batch.total, settings.label_smoothing)
+    added = model.penalty(*touched(prepared, batch))
+    # Its own mean is over the queries here; of a process's share of the batch it counts as much as the share does.
+    return loss if added is None else loss + added * (batch.weights.sum() / batch.total)
+
+
+def touched(prepared: PreparedPlan, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids of the anchors and of the relations in a batch's queries, and of the answers drawn for them."""
+    kinds: dict[str, list[Tensor]] = {"entity": [], "project": []}
+    for step, ids in zip(prepared.plan.steps, batch.grounding.ids, strict=True):
+        if ids is not None:
+            kinds[step.operator].append(ids)
+    return torch.cat(kinds["entity"]), torch.cat(kinds["project"]), batch.positives[:, 0]
 
 
 def learning_rate(settings: TrainingSettings, step: int) -> float:

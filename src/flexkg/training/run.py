@@ -28,6 +28,7 @@ from flexkg.config import build_model, parse_config, template_for
 from flexkg.errors import DataError, TrainingError
 from flexkg.kg.dataset import SPLITS, Dataset
 from flexkg.kg.storage import atomic_file, clear_partial, os_errors, read_json, write_json
+from flexkg.model_settings import LinkPredictorSettings
 from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES, key_of
@@ -253,6 +254,9 @@ def _validated(workload: Workload, config: RunConfig) -> list[QuerySet]:
     """What a validation ranks: shapes whose operators are trained; unions need no training, parts will do."""
     trained = set("".join(key_of(template_for(shape)) for shape in config.training.shapes)) | set("|0123456789")
     sets = [workload.queries("valid", shape) for shape in workload.shapes("valid")]
+    if isinstance(config.model, LinkPredictorSettings):
+        # It can follow several links, but is chosen by how well it predicts one.
+        sets = [queries for queries in sets if queries.shape in config.training.shapes]
     return [_few(queries) for queries in sets if set(queries.key) <= trained]
 
 
