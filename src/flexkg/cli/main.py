@@ -20,6 +20,7 @@ from flexkg.cli import (
     export,
     models,
     paper,
+    serve,
     shell,
     train,
     workload,
@@ -59,6 +60,7 @@ app.command("train")(train.train_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("ask")(ask.ask_command)
 app.command("shell")(shell.shell_command)
+app.command("serve")(serve.serve_command)
 app.command("export")(export.export_command)
 app.command("models")(models.models_command)
 app.command("recipes")(models.recipes_command)

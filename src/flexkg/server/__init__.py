@@ -1,0 +1,1 @@
+"""A thin HTTP server over the predictor, and one web page."""
