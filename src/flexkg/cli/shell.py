@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,8 @@ from flexkg.errors import FlexError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from prompt_toolkit import PromptSession
 
     from flexkg.predictor.predictions import Predictions
     from flexkg.predictor.predictor import Predictor
@@ -102,7 +105,9 @@ def _lines(predictor: Predictor, asked: bool) -> Iterator[str]:
     if not asked:
         yield from sys.stdin
         return
-    read = _completing(predictor) if find_spec("prompt_toolkit") is not None else _plain()
+    read: Callable[[], str] = partial(input, _PROMPT)
+    if find_spec("prompt_toolkit") is not None:
+        read = prompt(predictor).prompt
     while True:
         try:
             yield read()
@@ -112,11 +117,7 @@ def _lines(predictor: Predictor, asked: bool) -> Iterator[str]:
             return
 
 
-def _plain() -> Callable[[], str]:
-    return lambda: input(_PROMPT)
-
-
-def _completing(predictor: Predictor) -> Callable[[], str]:
+def prompt(predictor: Predictor) -> PromptSession[str]:
     """A prompt with completion and a history that outlives it."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer, Completion
@@ -140,5 +141,4 @@ def _completing(predictor: Predictor) -> Callable[[], str]:
             history = FileHistory(str(home() / "shell-history"))
     except OSError:  # a read-only home has no history
         pass
-    session: PromptSession[str] = PromptSession(_PROMPT, completer=Names(), history=history)
-    return session.prompt
+    return PromptSession(_PROMPT, completer=Names(), history=history)
