@@ -1,17 +1,31 @@
-"""Shows what flexkg can do today: load `world`, answer questions with every connective, prove an answer."""
+"""Shows what flexkg can do: answer questions exactly and prove it, train FLEX on `world`, predict what is missing.
+
+Exits with 1 if the trained model does not beat a guess by how often a relation leads where.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import shutil
+import sys
+import tempfile
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 if TYPE_CHECKING:
-    from flexkg import KnowledgeGraph
+    from collections.abc import Mapping
+
+    from flexkg import KnowledgeGraph, Predictor
+    from flexkg.sampling.workload import Workload
 
 
 class Question(NamedTuple):
@@ -54,14 +68,47 @@ QUESTIONS = (
 PROVED = "?x : capital(?y, ?x) & borders(France, ?y) & speaks(?y, German) & !uses(?y, Euro)"
 
 
-def main() -> None:
-    """Run the demo."""
+OPEN = (
+    Question("hop", "Which languages are spoken next to Zambia?", "?x : borders(Zambia, ?y) & speaks(?y, ?x)"),
+    Question("and", "Who borders both Kenya and Sudan?", "?x : borders(Kenya, ?x) & borders(Sudan, ?x)"),
+    Question(
+        "not",
+        "Who speaks Spanish outside of South America?",
+        '?x : speaks(?x, Spanish) & !in_continent(?x, "South America")',
+    ),
+)
+"""Asked of the model, beyond what is known."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo; 1 if the model is no better than the baseline."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="the run folder to make or to use")
+    parser.add_argument("--again", action="store_true", help="train anew, even if the folder holds a finished run")
+    given = parser.parse_args(arguments)
+    begin = time.perf_counter()
     console = Console(highlight=False)
     with console.status("Loading torch and the graph"):
         import flexkg
 
         world = flexkg.load("world")
         world.answer(QUESTIONS[0].query)
+    show_exact(console, world)
+    console.rule("[bold]FLEX[/bold] learns the graph, and predicts what it lacks", align="left")
+    run = trained(console, world, given.out, again=given.again)
+    with tempfile.TemporaryDirectory() as folder:
+        tests = build_tests(world, Path(folder) / "workload")
+        model, baseline = measure(run, world, tests)
+        show_held_out(console, run, tests)
+    for question in OPEN:
+        show_predictions(console, run, question)
+    status = show_verdict(console, model, baseline)
+    show_next(console, given.out, time.perf_counter() - begin)
+    return status
+
+
+def show_exact(console: Console, world: KnowledgeGraph) -> None:
+    """What follows from the facts."""
     show_graph(console, world)
     begin = time.perf_counter()
     for question in QUESTIONS:
@@ -69,7 +116,137 @@ def main() -> None:
     seconds = time.perf_counter() - begin
     show_proof(console, world)
     console.print(f"{len(QUESTIONS)} questions asked, answered and printed in {1000 * seconds:.0f} ms.", style="dim")
-    show_next(console)
+    console.print()
+
+
+def trained(
+    console: Console,
+    world: KnowledgeGraph,
+    out: Path,
+    *,
+    again: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    workload: Path | None = None,
+) -> Predictor:
+    """The run in the folder, trained if it is not there yet, or to its end if it was interrupted."""
+    import flexkg
+    from flexkg.training.memory import keep_freed_memory
+
+    manifest = out / "run.json"
+    begun = manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("format") == "flexkg-run"
+    if begun and again:
+        shutil.rmtree(out)
+        begun = False
+    if begun and json.loads(manifest.read_text(encoding="utf-8")).get("result", {}).get("finished"):
+        console.print(f"{out} holds a finished run, which is used; `--again` trains anew.\n")
+        return flexkg.open(out, "cpu")
+    console.print(f"Training the recipe flex-small on 90% of the facts, into {out}; Ctrl-C keeps what is done.")
+    keep_freed_memory()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("sampling questions")
+
+        def report(progress: Any) -> None:
+            mrr = "" if progress.mrr is None else f", validation MRR {100 * progress.mrr:.1f}"
+            what = f"loss {progress.loss:.3f}, {progress.queries_per_second:,.0f} queries/s{mrr}"
+            bar.update(task, total=progress.steps, completed=progress.step, description=what)
+
+        run = flexkg.train(
+            world, "flex-small", out, settings=settings, workload=workload, device="cpu", resume=begun, report=report
+        )
+    result = run.run.manifest["result"]
+    console.print(
+        f"{result['steps']:,} steps, {result['parameters']:,} parameters, {result['whole_seconds']:.0f} s in all, "
+        f"{result['queries_per_second']:,.0f} queries a second.\n"
+    )
+    return run
+
+
+def build_tests(world: KnowledgeGraph, folder: Path, shapes: tuple[str, ...] | None = None) -> Workload:
+    """Questions with answers that need facts of the test split, which training never saw."""
+    from flexkg.sampling.make import Order, make_workload
+    from flexkg.sampling.workload import Workload
+
+    make_workload(world.dataset, folder, Order(splits=("test",), shapes=shapes))
+    return Workload.load(folder)
+
+
+def measure(run: Predictor, world: KnowledgeGraph, tests: Workload) -> tuple[dict[str, float], dict[str, float]]:
+    """MRR of each shape of test questions: the model's and the baseline's."""
+    from flexkg.evaluation.baseline import RelationFrequency
+    from flexkg.evaluation.ranking import rank
+    from flexkg.models import interpretation
+    from flexkg.plan.prepare import Interpretation
+
+    by = interpretation(run.model)
+    baseline = RelationFrequency(world.dataset.graph("train"))
+    all_of_them = Interpretation(baseline.operators)
+    queries = {shape: tests.queries("test", shape) for shape in tests.shapes("test")}
+    model = {shape: rank(run.model, some, by).metrics()["mrr"] for shape, some in queries.items()}
+    return model, {shape: rank(baseline, some, all_of_them).metrics()["mrr"] for shape, some in queries.items()}  # type: ignore[arg-type]
+
+
+def show_held_out(console: Console, run: Predictor, tests: Workload) -> None:
+    """How many facts that training never saw are among the first guesses, and some of them."""
+    import numpy as np
+
+    from flexkg.evaluation.ranking import rank
+    from flexkg.models import interpretation
+
+    queries = tests.queries("test", "1p")
+    ranks = rank(run.model, queries, interpretation(run.model)).realistic
+    owner = np.repeat(np.arange(len(queries)), queries.answers["hard"].lengths)
+    found = int((ranks <= 10).sum())
+    console.print(
+        f"[bold]{found:,} of {len(ranks):,}[/bold] answers that it never saw are among its first ten guesses, as"
+    )
+    shown: set[int] = set()
+    names = run.run.dataset.entities.names
+    for place in np.argsort(ranks, kind="stable"):
+        query = owner[place]
+        relation = int(queries.relations[query, 0])
+        if relation in shown or ranks[place] > 10:
+            continue
+        shown.add(relation)
+        subject, answer = names[int(queries.entities[query, 0])], names[int(queries.answers["hard"].members[place])]
+        name = run.run.dataset.relations.names[relation // 2]
+        atom = f"{name}({subject}, {answer})" if relation % 2 == 0 else f"{name}({answer}, {subject})"
+        console.print(Text(f"         {atom:<56} guess {ranks[place]:.0f}", style="green"), soft_wrap=True)
+        if len(shown) == 6:
+            break
+    console.print()
+
+
+def show_predictions(console: Console, run: Predictor, question: Question, guesses: int = 4) -> None:
+    """Print what is known and what the model would add."""
+    console.print(f"[bold cyan]{question.connective:<8}[/bold cyan] [bold]{question.words}[/bold]")
+    console.print(Text(f"         {question.query}", style="dim"), soft_wrap=True)
+    known = run.kg.answer(question.query).names()
+    console.print(Text(f"         known: {', '.join(known)}", style="green"), soft_wrap=True)
+    marks = [
+        f"{answer.name} {'' if answer.probability is None else f'({answer.probability:.0%})'}"
+        for answer in run.ask(question.query, top=guesses, known=False)
+    ]
+    console.print(Text(f"         guessed beyond that: {', '.join(marks)}\n", style="yellow"), soft_wrap=True)
+
+
+def show_verdict(console: Console, model: Mapping[str, float], baseline: Mapping[str, float]) -> int:
+    """Print both sides by shape; 1 unless the model is better on average."""
+    table = Table("test questions", title="mean reciprocal rank of answers that need facts it never saw, times 100")
+    for column in ("FLEX", "relation frequency"):
+        table.add_column(column, justify="right")
+    means = {}
+    for name, values in (("model", model), ("baseline", baseline)):
+        means[name] = sum(values.values()) / len(values)
+    for shape in model:
+        table.add_row(shape, f"{100 * model[shape]:.1f}", f"{100 * baseline[shape]:.1f}")
+    table.add_section()
+    table.add_row("mean", f"{100 * means['model']:.1f}", f"{100 * means['baseline']:.1f}", style="bold")
+    console.print(table)
+    if means["model"] > means["baseline"]:
+        return 0
+    console.print("[bold red]FLEX is not better than guessing by relation.[/bold red]")
+    return 1
 
 
 def show_graph(console: Console, world: KnowledgeGraph) -> None:
@@ -105,20 +282,15 @@ def show_proof(console: Console, world: KnowledgeGraph) -> None:
         console.print(Padding(tree, (0, 0, 1, 9)))
 
 
-def show_next(console: Console) -> None:
-    """Say what this is not yet, and what to try."""
-    console.rule("What comes next", align="left")
-    console.print(
-        "All of this follows from facts in the graph. Graphs are incomplete: asking a\n"
-        "trained FLEX for the answers that are missing comes next, and does not exist yet.\n\n"
-        "Try one yourself, or bring your own data:"
-    )
+def show_next(console: Console, out: Path, seconds: float) -> None:
+    """What to try."""
+    console.print(f"\nDone in {seconds:.0f} s. Ask it yourself, or bring your own data:")
     for command in (
-        """.venv/bin/flexkg answer world '?x : speaks(?x, Portuguese) & in_continent(?x, Africa)' --explain""",
+        f""".venv/bin/flexkg ask {out} '?x : speaks(?x, Portuguese) & in_continent(?x, Africa)' --explain""",
         """.venv/bin/flexkg data import --train triples.tsv --out mygraph""",
     ):
         console.print(Text(f"  {command}", style="bold"), soft_wrap=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
