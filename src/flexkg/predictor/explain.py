@@ -43,6 +43,7 @@ class Step:
     """Whether the model ran it as an operator of its own; otherwise it was rewritten."""
     known_count: int
     answers: tuple[Prediction, ...]
+    """By descending score, known or not: what the model computed there."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python."""
@@ -169,8 +170,9 @@ def explain(term: Term, answers: tuple[Prediction, ...], judge: Judge, top: int)
 def _step(
     id: int, node: Term, judged: Judged, judge: Judge, top: int, number: dict[Term, int], asked: bool, native: bool
 ) -> Step:
-    leaf = isinstance(node, Entity)
-    answers = judged.listed(judged.best(1 if leaf else top), judge.dataset)
+    # A leaf is the entity that was named, whatever the model thinks lies near it.
+    ids = judged.best(1) if isinstance(node, Entity) else judged.highest(top)
+    answers = judged.listed(ids, judge.dataset)
     return Step(
         id,
         _label(node, judge),

@@ -59,6 +59,10 @@ class Judged:
         rest = highest(self.scores, np.flatnonzero(~self.known), count - len(first))
         return np.concatenate([first, rest])
 
+    def highest(self, count: int) -> NDArray[np.int64]:
+        """Ids of the `count` highest scores, known or not: what the model computed."""
+        return highest(self.scores, np.arange(len(self.scores)), count)
+
     def listed(self, ids: NDArray[np.int64], dataset: Dataset) -> tuple[Prediction, ...]:
         """Some entities as answers, ranked in the given order."""
         entities, chances = dataset.entities, self.probabilities
