@@ -39,6 +39,7 @@ bench: $(READY)
 	$(BIN)/flexkg bench sampling
 	$(BIN)/flexkg bench scoring
 	$(BIN)/flexkg bench training
+	$(BIN)/flexkg bench evaluation
 
 clean:
 	rm -rf $(VENV) build dist site

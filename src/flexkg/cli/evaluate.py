@@ -63,8 +63,8 @@ def evaluate_command(
     queries = find_queries(folder, str(split), workload, place, say)
     chosen = _chosen(queries, str(split), shapes, model)
     found = _evaluated(model, chosen, place, "evaluating")
-    for shape, reason in found.left_out.items():
-        say(f"{shape} is left out: {reason}")
+    for reason in dict.fromkeys(found.left_out.values()):
+        say(f"left out: {', '.join(shape for shape in found.left_out if found.left_out[shape] == reason)} ({reason})")
     if not found.shapes:
         raise DataError(f"There is nothing to evaluate in {queries.folder}.", hint="Name other --shapes or --workload.")
     result: dict[str, Any] = {
@@ -253,7 +253,12 @@ def _render(result: dict[str, Any]) -> None:
         table.add_column(column, justify="right")
     lines = rows(result)
     for number, row in enumerate(lines):
-        cells = [row["shape"], f"{row['queries']:,}" if row["queries"] is not None else "", _percent(row["mrr"])]
+        part = row["shapes"] is not None and row["shapes"] < row["of"]
+        cells = [
+            row["shape"] + (f" ({row['shapes']} of {row['of']})" if part else ""),
+            f"{row['queries']:,}" if row["queries"] is not None else "",
+            _percent(row["mrr"]),
+        ]
         cells += [f"{_percent(row['ci95_low'])}-{_percent(row['ci95_high'])}"]
         cells += [_percent(row[f"hits@{k}"]) for k in (1, 3, 10)] + [_percent(row[f"{name}_mrr"]) for name in beside]
         last = number + 1 < len(lines) and lines[number + 1]["queries"] is None and row["queries"] is not None

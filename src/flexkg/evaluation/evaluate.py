@@ -172,7 +172,7 @@ def answerable(template: Term, by: Interpretation) -> str | None:
     try:
         prepare(template, by)
     except UnsupportedOperator as error:
-        return str(error)
+        return f"{error.model} cannot express {error.what}"
     return None
 
 
@@ -185,9 +185,9 @@ def _packs(
         query_set = _with_hard_answers(queries[shape])
         reason = answerable(query_set.template, by)
         if reason is None and query_set.complement:
-            reason = "Its answers are nearly all entities: there are next to no non-answers to rank against."
+            reason = "nearly all entities are answers, so there is next to nothing to rank against"
         if reason is None and len(query_set) == 0:
-            reason = "There are no queries of it."
+            reason = "there are no queries"
         if reason is not None:
             left_out[shape] = reason
             continue

@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from flexkg.evaluation import svg
+from flexkg.evaluation.evaluate import AVERAGES
 from flexkg.kg.storage import atomic_file, os_errors, write_json
 
 if TYPE_CHECKING:
@@ -30,9 +31,12 @@ def rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         line = {"shape": _NAMES[name] if average else name}
         line |= {column: row.get(column) for column in COLUMNS}
         line |= {"ci95_low": row["ci95"][0], "ci95_high": row["ci95"][1]}
+        # An average over some shapes is not to be set beside one over all.
+        line |= {"shapes": len(row["shapes"]), "of": len(AVERAGES[name])} if average else {"shapes": None, "of": None}
         for other in ("baseline", "paper"):
             if other in result:
-                line[f"{other}_mrr"] = result[other].get(name)
+                whole = not average or other == "baseline" or line["shapes"] == line["of"]
+                line[f"{other}_mrr"] = result[other].get(name) if whole else None
         found.append(line)
     return found
 

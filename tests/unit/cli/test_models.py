@@ -16,7 +16,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
 
 def test_models_are_listed_with_operators_and_parameters(capsys):
     models = {model["name"]: model for model in printed(capsys, "models")["models"]}
-    assert set(models) == {"gqe", "query2box", "betae", "cone", "flex"}
+    links = {"transe", "distmult", "complex", "rotate", "tucker"}
+    assert set(models) == {"gqe", "query2box", "betae", "cone", "flex"} | links
+    assert all("intersect" not in models[name]["operators"] for name in links)
     assert "negate" not in models["gqe"]["operators"]
     assert "negate" in models["betae"]["operators"]
     assert all(set(model) == {"name", "operators", "parameters"} for model in models.values())

@@ -10,8 +10,19 @@ import pytest
 from flexkg.models import MODELS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "parameters.md"
-TITLES = {"gqe": "GQE", "query2box": "Query2box", "betae": "BetaE", "cone": "ConE", "flex": "FLEX"}
-ENTITIES, RELATIONS, DIM, HIDDEN, ATTENTION, FEATURES = 101, 26, 7, 11, 13, 5
+TITLES = {
+    "gqe": "GQE",
+    "query2box": "Query2box",
+    "betae": "BetaE",
+    "cone": "ConE",
+    "flex": "FLEX",
+    "transe": "TransE",
+    "distmult": "DistMult",
+    "complex": "ComplEx",
+    "rotate": "RotatE",
+    "tucker": "TuckER",
+}
+ENTITIES, RELATIONS, DIM, HIDDEN, ATTENTION, FEATURES, RELATION_DIM = 101, 26, 7, 11, 13, 5, 3
 _SIZES = {
     "n": ENTITIES,
     "m": RELATIONS,
@@ -22,6 +33,7 @@ _SIZES = {
     "a": ATTENTION,
     "k·d": FEATURES * DIM,
     "(k+1)·d": (FEATURES + 1) * DIM,
+    "r": RELATION_DIM,
     "1": 1,
 }
 
@@ -45,6 +57,8 @@ def test_every_parameter_is_on_the_page(name):
     settings = {"dim": DIM}
     if name in ("betae", "cone", "flex"):
         settings["hidden"] = HIDDEN
+    if name == "tucker":
+        settings["relation_dim"] = RELATION_DIM
     if name == "flex":
         settings |= {"features": FEATURES, "attention_hidden": ATTENTION, "negation": "mlp"}
         settings["connectives"] = ("intersect", "unite", "minus", "xor", "implies", "iff")
