@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flexkg.cli.output import Device
 from flexkg.errors import FlexError, MissingExtra
 
+if TYPE_CHECKING:
+    import socket
+
+    from flexkg.server.settings import Settings
+
 _PACKAGES = ("fastapi", "uvicorn", "prometheus_client")
 _LEAST_TOKEN = 8
+_BACKLOG = 1024
 
 
 def serve_command(
@@ -29,6 +35,9 @@ def serve_command(
     top: Annotated[int, typer.Option(min=1, max=10_000, help="The most answers that a client may ask for.")] = 1_000,
     seconds: Annotated[float, typer.Option(min=0.1, help="The most time that a question may take.")] = 10.0,
     body_bytes: Annotated[int, typer.Option(min=1_000, help="The most bytes in a request.")] = 65_536,
+    patience: Annotated[
+        float, typer.Option(min=0.1, help="The most time for a client to send a request or to take its reply.")
+    ] = 10.0,
     requests: Annotated[int, typer.Option(min=1, help="The most requests under way at once.")] = 256,
     batch: Annotated[int, typer.Option(min=1, help="The most questions answered together.")] = 32,
     threads: Annotated[int, typer.Option(min=1, help="Cores that answering may use.")] = 1,
@@ -38,24 +47,31 @@ def serve_command(
     """Serve a trained run: an HTTP API and a web page."""
     if any(find_spec(name) is None for name in _PACKAGES):
         raise MissingExtra("The server", "serve")
-    import torch
-
-    # Before the first kernel runs: small operations on several threads mostly wait for each other, and for the
-    # thread that speaks HTTP.
-    torch.set_num_threads(threads)
-
-    from flexkg.predictor.predictor import Predictor
-    from flexkg.server.run import bind, serve, url
     from flexkg.server.settings import Limits, Settings
+    from flexkg.server.sockets import bind
 
-    limits = Limits(top=top, seconds=seconds, body_bytes=body_bytes, requests=requests, batch=batch)
+    limits = Limits(top=top, seconds=seconds, patience=patience, body_bytes=body_bytes, requests=requests, batch=batch)
     token = _token(token_file)
     settings = Settings(host, port, token, tuple(name.lower() for name in allow_host or ()), log_queries, limits)
-    listening = bind(host, port)
+    # Before the seconds that it takes to load torch: a port that is taken is known at once.
+    with bind(host, port) as listening:
+        _serve(run, device, settings, listening, threads)
+
+
+def _serve(run: Path, device: Device, settings: Settings, listening: socket.socket, threads: int) -> None:
+    import torch
+
+    from flexkg.predictor.predictor import Predictor
+    from flexkg.server.run import serve
+    from flexkg.server.sockets import url
+
+    # Small operations on several threads mostly wait for each other, and for the thread that speaks HTTP.
+    torch.set_num_threads(threads)
     predictor = Predictor.open(run, device)
-    if token is None and not settings.loopback:
+    listening.listen(_BACKLOG)
+    if settings.token is None and not settings.loopback:
         typer.echo(
-            f"warning: anybody who reaches {host} can ask this server; set a token by --token-file or FLEXKG_TOKEN.",
+            f"warning: anybody who reaches {settings.host} can ask this server; --token-file or FLEXKG_TOKEN sets a token.",
             err=True,
         )
     typer.echo(f"{predictor.model.name} on {predictor.run.dataset.name}: {url(listening)}  (Ctrl-C ends it)")

@@ -211,7 +211,9 @@ async def _known(request: Request, error: Exception) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _reply(request, refused(error.status_code, error.detail, error.headers))
+    if error.status_code == 400:  # a body that the framework cannot even begin to read
+        return _reply(request, invalid([]))
+    return _reply(request, refused(error.status_code, error.headers))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import FlexError, LimitError, QueryError, UnsupportedOperator
@@ -81,15 +80,11 @@ def internal(id: str) -> Fault:
     return Fault(500, "internal", f"Internal fault {id}.", "The server's log says more under this number.")
 
 
-def refused(status: int, detail: object, headers: Mapping[str, str] | None = None) -> Fault:
+def refused(status: int, headers: Mapping[str, str] | None = None) -> Fault:
     """The fault for a status of the framework, such as 404 and 405."""
-    known = {
-        404: ("There is nothing here.", "GET /docs lists what there is."),
-        405: ("This address does not take this method.", "GET /docs lists what there is."),
-    }
-    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else str(status)
-    message, hint = known.get(status, (f"{phrase}." if not isinstance(detail, str) else _sentence(detail), None))
-    return Fault(status, "request", message, hint, headers=tuple((headers or {}).items()))
+    known = {404: "There is nothing here.", 405: "This address does not take this method."}
+    message = known.get(status, "This request cannot be served.")
+    return Fault(status, "request", message, "GET /docs lists what there is.", headers=tuple((headers or {}).items()))
 
 
 def invalid(errors: Sequence[Any]) -> Fault:
@@ -115,7 +110,3 @@ def _name(place: str) -> str:
 
 def _lowered(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."

@@ -12,6 +12,7 @@ from flexkg.errors import LimitError
 from flexkg.evaluation.kinds import kind_of
 from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
+from flexkg.query.terms import operands
 from flexkg.query.tokens import written
 from flexkg.query.walk import postorder
 from flexkg.server.examples import examples
@@ -71,10 +72,9 @@ class Service:
                 hint="Ask a shorter one.",
             )
         term = self.predictor.parse(text)
-        parts = len(dict.fromkeys(postorder(term)))
+        parts = _parts([term])
         if not exact:
-            prepared = prepare(term, interpretation(self.predictor.model))
-            parts = max(parts, len({node for part in prepared.terms for node in postorder(part)}))
+            parts = max(parts, _parts(prepare(term, interpretation(self.predictor.model)).terms))
         most = limits.explained_parts if explained else limits.query_parts
         if parts > most:
             raise LimitError(
@@ -199,6 +199,11 @@ def too_slow(limits: Limits) -> RequestError:
         kind="time",
         hint="Ask a smaller question, or again when fewer ask.",
     )
+
+
+def _parts(terms: Sequence[Term]) -> int:
+    """Operators and names of some terms, where equal ones are shared but every use of one counts."""
+    return len(terms) + sum(len(operands(node)) for node in {node for term in terms for node in postorder(term)})
 
 
 def _first(found: Predictions, count: int) -> dict[str, Any]:
