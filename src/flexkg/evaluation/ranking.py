@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 HITS = (1, 3, 10)
 
-_BUDGET = {"cpu": 24 << 20, "cuda": 1 << 30}
+_BUDGET = {"cpu": 24 << 20, "cuda": 256 << 20}
 """Bytes of scores that are held at a time. On a CPU memory that is asked for in larger pieces is new every time, and
-fresh pages cost more than what is written to them; on a GPU sorting takes several times as much beside it."""
+fresh pages cost more than what is written to them; on a GPU sorting takes up to ten times as much beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def rank_together(
 
 def batch_height(model: QueryModel, device: torch.device | str = "cpu") -> int:
     """How many queries are scored at a time, so that memory is bounded however many entities there are."""
-    return max(1, _BUDGET[torch.device(device).type] // (4 * model.num_entities))
+    return max(1, _BUDGET.get(torch.device(device).type, _BUDGET["cpu"]) // (4 * model.num_entities))
 
 
 def score_groups(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from flexkg.evaluation import svg
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 640, 240, 60, 30
-_COLOURS = {"loss": "#c2410c", "validation MRR": "#1d4ed8"}
+_COLOURS = {"loss": svg.ORANGE, "validation MRR": svg.BLUE}
 
 
 def draw(metrics: Path) -> str:
@@ -26,10 +28,7 @@ def draw(metrics: Path) -> str:
     panels = [(name, points) for name, points in (("loss", loss), ("validation MRR", mrr)) if points]
     whole = _HEIGHT * max(1, len(panels))
     body = "".join(_panel(name, points, place * _HEIGHT) for place, (name, points) in enumerate(panels))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {whole}" font-family="sans-serif" '
-        f'font-size="12"><rect width="100%" height="100%" fill="white"/>{body}</svg>\n'
-    )
+    return svg.document(_WIDTH, whole, body)
 
 
 def _panel(name: str, points: list[tuple[float, float]], shift: float) -> str:

@@ -10,14 +10,24 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+import torch
 
 from flexkg.cli.main import run
 from flexkg.evaluation.compare import load_values
 from flexkg.query.shapes import SHAPES
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory):
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Small models are quickest on one thread: torch's threads wait for each other by spinning."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, _one_thread):
     """A run of fifty steps on `world`."""
     folder = tmp_path_factory.mktemp("evaluate")
     settings = [
