@@ -230,13 +230,15 @@ def _named_histograms(run: RunFolder, model: QueryModel, texts: Sequence[str]) -
 
     drawn = []
     graph = KnowledgeGraph(run.dataset)
-    wanted: list[Any] = [part for text in texts for part in (CASE_STUDY.values() if text == "paper" else [text])]
-    for query in wanted:
+    wanted: list[tuple[str, Any]] = []
+    for text in texts:
+        wanted += [(f"{shape}: ", query) for shape, query in CASE_STUDY.items()] if text == "paper" else [("", text)]
+    for label, query in wanted:
         term = graph.parse(query)
         known, everything = ({answer.id for answer in graph.answer(term, upto)} for upto in ("train", "test"))
         answers = {"known": known & everything, "held out": everything - known}
         ids = {kind: np.array(sorted(members), np.int64) for kind, members in answers.items()}
-        drawn.append(score_histogram(model, term, ids, graph.text(term)))
+        drawn.append(score_histogram(model, term, ids, label + graph.text(term)))
     return drawn
 
 

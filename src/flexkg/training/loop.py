@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from flexkg.errors import TrainingError
-from flexkg.evaluation.ranking import mean_mrr, rank
+from flexkg.evaluation.ranking import mean_mrr, rank_together
 from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
@@ -291,7 +291,8 @@ class Trainer:
             own = {name: value.clone() for name, value in self.model.state_dict().items()}
             self.model.load_state_dict(dict(self.average.weights))
         self.model.eval()
-        results = {queries.shape: rank(self.model, queries, self.by, self.device).metrics() for queries in self.valid}
+        ranks = rank_together(self.model, self.valid, self.by, self.device)
+        results = {queries.shape: found.metrics() for queries, found in zip(self.valid, ranks, strict=True)}
         self.model.train()
         if own is not None:
             self.model.load_state_dict(own)
