@@ -71,7 +71,7 @@ def _serve(run: Path, device: Device, settings: Settings, listening: socket.sock
     listening.listen(_BACKLOG)
     if settings.token is None and not settings.loopback:
         typer.echo(
-            f"warning: anybody who reaches {settings.host} can ask this server; --token-file or FLEXKG_TOKEN sets a token.",
+            f"warning: anybody who reaches {settings.host} can ask this server; --token-file would ask for a token.",
             err=True,
         )
     typer.echo(f"{predictor.model.name} on {predictor.run.dataset.name}: {url(listening)}  (Ctrl-C ends it)")

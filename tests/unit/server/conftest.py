@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra `serve`")
-pytest.importorskip("uvicorn", reason="needs the extra `serve`")
-pytest.importorskip("prometheus_client", reason="needs the extra `serve`")
-
 from serving import Server
 
 

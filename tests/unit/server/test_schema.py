@@ -6,11 +6,8 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 
 def test_schemathesis_finds_nothing(server, tmp_path):
-    pytest.importorskip("schemathesis")
     options = ["--max-examples", "15", "--seed", "1", "--generation-database", "none", "--no-color"]
     # That a text is a good question cannot be said in a schema, so good requests may be refused.
     checks = ["--phases", "examples,coverage,fuzzing", "--exclude-checks", "positive_data_acceptance"]
