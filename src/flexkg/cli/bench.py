@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path  # noqa: TC003  typer reads the annotations at run time
 from typing import Annotated, Any
 
 import typer
@@ -18,14 +19,19 @@ class Benchmark(StrEnum):
     SCORING = "scoring"
     TRAINING = "training"
     EVALUATION = "evaluation"
+    SERVING = "serving"
 
 
 def bench_command(
     name: Annotated[Benchmark, typer.Argument(help="What to measure.")],
-    data: Annotated[str, typer.Option(help="engine, sampling, evaluation: the graph to measure on.")] = "fb15k-237",
+    data: Annotated[
+        str, typer.Option(help="engine, sampling, evaluation, serving: the graph to measure on.")
+    ] = "fb15k-237",
     queries: Annotated[int, typer.Option(min=1000, help="engine: queries of each shape.")] = 100_000,
     growth: Annotated[bool, typer.Option(help="engine, sampling: also graphs of 10^5 to 10^7 edges.")] = True,
     device: Annotated[Device, typer.Option(help="sampling, evaluation: where to compute.")] = Device.CPU,
+    run: Annotated[Path | None, typer.Option(help="serving: a run to serve; otherwise one is made.")] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="serving: how long each number of clients asks.")] = 10.0,
     json: AsJson = False,
 ) -> None:
     """Measure speed and memory on this machine."""
@@ -64,6 +70,12 @@ def bench_command(
             where = choose_device(device).type
             figures = evaluation.run(catalog.resolve(data), device=where, report=report)
             render = _render_evaluation
+        case Benchmark.SERVING:
+            from flexkg.bench import serving
+            from flexkg.kg import catalog
+
+            graph = catalog.resolve(data) if run is None else None
+            figures, render = serving.run(graph, run=run, seconds=seconds, report=report), _render_serving
     emit({"name": str(name), "figures": figures}, json, lambda: render(figures))
 
 
@@ -197,3 +209,20 @@ def _render_training(figures: dict[str, Any]) -> None:
         f"{row['mflop_per_query']:.1f} MFLOP a query allow at {row['sgemm_gflops']:.0f} GFLOP/s"
     )
     console.print("a step: " + ", ".join(f"{part} {time:.0f} ms" for part, time in row["milliseconds"].items()))
+
+
+def _render_serving(figures: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"{figures['model']}, dimension {figures['dimension']}, on {figures['data']}: answers over HTTP"
+    table = Table("clients", title=title)
+    for column in ("p50 ms", "p99 ms", "requests/s", "requests", "errors"):
+        table.add_column(column, justify="right")
+    for clients, row in figures["clients"].items():
+        times = f"{row['p50_ms']:.1f}", f"{row['p99_ms']:.1f}"
+        table.add_row(clients, *times, f"{row['requests_per_second']:,.0f}", f"{row['requests']:,}", str(row["errors"]))
+    console = Console()
+    console.print(table)
+    memory = f", peak {figures['memory_mb']:,.0f} MB" if figures["memory_mb"] is not None else ""
+    console.print(f"{figures['cores']} cores, listening after {figures['start_seconds']:.1f} s{memory}")
