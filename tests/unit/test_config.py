@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
-from flexkg.config import RunConfig, build_model, load_recipe, recipe_names, template_for
+from flexkg.config import (
+    DataSettings,
+    RunConfig,
+    TrainingSettings,
+    build_model,
+    load_recipe,
+    recipe_names,
+    template_for,
+)
 from flexkg.errors import ConfigError
 from flexkg.model_settings import MODEL_SECTIONS
 from flexkg.models import MODELS
@@ -142,3 +152,10 @@ def test_a_recipe_that_is_not_toml(tmp_path):
     path.write_text("model = [")
     with pytest.raises(ConfigError, match="not valid TOML"):
         load_recipe(path)
+
+
+def test_every_training_setting_is_described():
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "train.md"
+    described = set(re.findall(r"`(training\.\w+|data\.\w+)`", page.read_text(encoding="utf-8")))
+    settings = {f"training.{name}" for name in TrainingSettings.model_fields}
+    assert described == settings | {f"data.{name}" for name in DataSettings.model_fields}
