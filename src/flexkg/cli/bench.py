@@ -193,9 +193,11 @@ def _render_evaluation(figures: dict[str, Any]) -> None:
 def _render_training(figures: dict[str, Any]) -> None:
     from rich.console import Console
 
-    if "cpu" not in figures:
+    console = Console()
+    if "gpu" in figures:
+        _render_training_gpu(figures["gpu"])
         return
-    console, row = Console(), figures["cpu"]
+    row = figures["cpu"]
     console.print(
         f"training FLEX on {figures['data']}, dimension {row['dimension']}, {row['batch']} queries with "
         f"{row['negatives']} negatives in a batch, {row['threads']} threads"
@@ -209,6 +211,29 @@ def _render_training(figures: dict[str, Any]) -> None:
         f"{row['mflop_per_query']:.1f} MFLOP a query allow at {row['sgemm_gflops']:.0f} GFLOP/s"
     )
     console.print("a step: " + ", ".join(f"{part} {time:.0f} ms" for part, time in row["milliseconds"].items()))
+
+
+def _render_training_gpu(row: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    console.print(
+        f"training {row['recipe']} on {row['data']}, dimension {row['dimension']}, {row['batch_size']:,} queries with "
+        f"{row['negatives']} negatives in a batch, {row['precision']}, {row['device']}"
+    )
+    console.print(
+        f"{row['queries_per_second']:,.0f} queries/s, {row['milliseconds_per_update']:.2f} ms an update after "
+        f"{row['first_update_seconds']:.0f} s for the first; plain {row['plain_queries_per_second']:,.0f}/s: "
+        f"{row['ratio']:.1f} times; peak {row['peak_gpu_mb']:,.0f} MB"
+    )
+    ceilings, moved = row["ceilings"], row["bytes_per_query"]
+    console.print(
+        f"a query: {row['operations_per_query'] / 1e6:.0f} MFLOP at {ceilings['operations_per_second'] / 1e12:.0f} "
+        f"TFLOP/s, {sum(moved.values()) / 1e6:.2f} MB at {ceilings['bytes_per_second'] / 1e12:.2f} TB/s: "
+        f"{row['share_of_the_limit']:.0%} of the larger limit, "
+        f"{row['share_of_both_limits_one_after_the_other']:.0%} of both one after the other"
+    )
+    console.print("an update: " + ", ".join(f"{part} {time:.2f} ms" for part, time in row["milliseconds"].items()))
 
 
 def _render_serving(figures: dict[str, Any]) -> None:
