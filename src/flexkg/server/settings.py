@@ -11,9 +11,9 @@ class Limits:
 
     body_bytes: int = 65_536
     query_characters: int = 10_000
-    query_parts: int = 400
+    query_parts: int = 2_000
     """Operators and names in a question, as the model runs it: unions may multiply what was written."""
-    explained_parts: int = 100
+    explained_parts: int = 200
     """The same for a question that is to be explained: every part of it is then answered by itself."""
     explained_answers: int = 20
     """Answers that get reasons; the rest of the list comes without."""
