@@ -176,11 +176,11 @@ def measure(run: Predictor, world: KnowledgeGraph, tests: Workload) -> tuple[dic
     from flexkg.evaluation.baseline import RelationFrequency
     from flexkg.evaluation.ranking import rank
     from flexkg.models import interpretation
-    from flexkg.plan.prepare import Interpretation
+    from flexkg.plan.prepare import Interpretation, Union
 
     by = interpretation(run.model)
     baseline = RelationFrequency(world.dataset.graph("train"))
-    all_of_them = Interpretation(baseline.operators)
+    all_of_them = Interpretation(baseline.operators, Union.NATIVE)
     queries = {shape: tests.queries("test", shape) for shape in tests.shapes("test")}
     model = {shape: rank(run.model, some, by).metrics()["mrr"] for shape, some in queries.items()}
     return model, {shape: rank(baseline, some, all_of_them).metrics()["mrr"] for shape, some in queries.items()}  # type: ignore[arg-type]

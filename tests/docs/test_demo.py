@@ -65,10 +65,11 @@ def test_the_demo_trains_measures_and_predicts(demo, world, tmp_path, capsys: py
     train = partial(demo.trained, console, world, out, settings=settings, workload=workload)
     run = train()
     assert "20 steps" in capsys.readouterr().out
-    tests = demo.build_tests(world, tmp_path / "tests", ("1p", "2i"))
+    tests = demo.build_tests(world, tmp_path / "tests", ("1p", "2i", "2u"))
     model, baseline = demo.measure(run, world, tests)
-    assert list(model) == list(baseline) == ["1p", "2i"]
+    assert list(model) == list(baseline) == ["1p", "2i", "2u"]
     assert 0.01 < baseline["1p"] < 0.1
+    assert 0.005 < baseline["2u"] < baseline["1p"]
     demo.show_held_out(console, run, tests)
     for question in demo.OPEN:
         demo.show_predictions(console, run, question)

@@ -39,6 +39,9 @@ class Counts:
 
 def count_rivals(scores: Tensor, hard: Column, easy: Column) -> Counts:
     """Count in rows of scores, (queries, entities); easy and hard answers of a row are disjoint and do not compete."""
+    if not len(scores) == len(hard) == len(easy):
+        # The kernels would read past the end of the answers.
+        raise ValueError(f"{len(scores)} rows of scores for {len(hard)} and {len(easy)} rows of answers")
     if scores.device.type == "cpu" and not os.environ.get("FLEXKG_PLAIN") and find_spec("numba") is not None:
         from flexkg.evaluation import kernels
 
