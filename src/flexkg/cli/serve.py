@@ -39,6 +39,7 @@ def serve_command(
         float, typer.Option(min=0.1, help="The most time for a client to send a request or to take its reply.")
     ] = 10.0,
     requests: Annotated[int, typer.Option(min=1, help="The most requests under way at once.")] = 256,
+    connections: Annotated[int, typer.Option(min=1, help="The most connections at once.")] = 512,
     batch: Annotated[int, typer.Option(min=1, help="The most questions answered together.")] = 32,
     threads: Annotated[int, typer.Option(min=1, help="Cores that answering may use.")] = 1,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Write the queries into the log.")] = False,
@@ -50,9 +51,17 @@ def serve_command(
     from flexkg.server.settings import Limits, Settings
     from flexkg.server.sockets import bind
 
-    limits = Limits(top=top, seconds=seconds, patience=patience, body_bytes=body_bytes, requests=requests, batch=batch)
+    limits = Limits(
+        body_bytes=body_bytes,
+        top=top,
+        seconds=seconds,
+        patience=patience,
+        requests=requests,
+        connections=connections,
+        batch=batch,
+    )
     token = _token(token_file)
-    settings = Settings(host, port, token, tuple(name.lower() for name in allow_host or ()), log_queries, limits)
+    settings = Settings(host, token, tuple(name.lower() for name in allow_host or ()), log_queries, limits)
     # Before the seconds that it takes to load torch: a port that is taken is known at once.
     with bind(host, port) as listening:
         _serve(run, device, settings, listening, threads)

@@ -40,7 +40,6 @@ class Settings:
     """A server's settings."""
 
     host: str = "127.0.0.1"
-    port: int = 8080
     token: str | None = None
     """What a client must show to be answered; None lets everybody in."""
     hosts: tuple[str, ...] = ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
 import socket
+import time
 
 import pytest
 import torch
@@ -188,6 +190,43 @@ def test_slow_clients_are_let_go(strict):
     for client in (silent, begun, half, unread):
         client.close()
     assert strict.get("/health").status == 200
+
+
+def test_who_does_not_read_is_let_go(strict):
+    def open_files():
+        figures = strict.request("GET", "/metrics", headers={"Authorization": "Bearer a-secret-token"}).body.decode()
+        return float(figures.partition("\nprocess_open_fds ")[2].split()[0])
+
+    def wait(until):
+        deadline = time.monotonic() + 60
+        while not until():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    seen = [0.0]
+    wait(lambda: seen.append(open_files()) or (len(seen) > 5 and len(set(seen[-4:])) == 1))
+    count = 2000
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(30)
+        client.connect(strict.address)
+        client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * count)
+        # What fits into the buffers on the way is sent; then the server waits, but not for ever.
+        wait(lambda: open_files() > seen[-1])
+        wait(lambda: open_files() <= seen[-1])
+        assert 0 < read_all(client).count(b"HTTP/1.1 200 ") < count
+    assert strict.get("/health").status == 200
+
+
+def test_one_connection_too_many_is_told_so(strict):
+    with contextlib.ExitStack() as stack:
+        for _ in range(12):
+            client = stack.enter_context(strict.socket())
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+        reply = read_all(stack.enter_context(strict.socket()))
+    assert reply.startswith(b"HTTP/1.1 429 ")
+    assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"]["kind"] == "busy"
 
 
 def test_a_client_that_leaves_is_forgotten(server):

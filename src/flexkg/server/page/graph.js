@@ -147,5 +147,5 @@ export function showGraph(found, computed) {
   // Shrinks a little to fit; beyond that one scrolls.
   picture.style.width = `max(${Math.round(0.72 * right)}px, min(100%, ${right}px))`;
   holder.replaceChildren(picture);
-  byId("node").replaceChildren(make("p", { class: "quiet", text: "Choose a box to see more of its answers." }));
+  byId("node").replaceChildren(make("p", { class: "quiet", text: "Each box has the answers that the model finds likeliest, ✓ where facts prove them. Choose one to see more." }));
 }
