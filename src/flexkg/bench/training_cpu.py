@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from flexkg.models.flex import Flex
     from flexkg.training.batches import Batch
 
-SETTINGS = ("model.dim=400", "model.hidden=1600", "training.batch_size=512", "training.negatives=128")
+SETTINGS = (
+    "model.dim=400",
+    "model.hidden=1600",
+    "training.batch_size=512",
+    "training.negatives=128",
+    "training.shared_by=1",
+    "training.online=false",
+)
 SIDES = ("ours", "plain", "plain_tuned")
 _ROUNDS, _STEPS = 4, {"ours": 12, "plain": 3, "plain_tuned": 3}
 _COUNT = 5_000
