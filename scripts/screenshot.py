@@ -6,6 +6,7 @@ python scripts/screenshot.py RUN docs/img/page.png
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,10 @@ def main() -> None:
     options.add_argument("--open", type=int, default=2, help="the rank of the answer to open, 0 for none")
     given = options.parse_args()
     command = [sys.executable, "-m", "flexkg", "serve", str(given.run), "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+    environment = os.environ | {"FLEXKG_TOKEN": ""}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as server:
         try:
             assert server.stdout is not None
             line = server.stdout.readline()

@@ -47,7 +47,11 @@ class Server:
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  (closed with the server)
         command = [sys.executable, "-m", "flexkg", "serve", str(run), "--port", "0", "--device", "cpu", *options]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=os.environ | environment
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=os.environ | {"FLEXKG_TOKEN": ""} | environment,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
