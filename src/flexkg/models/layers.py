@@ -25,11 +25,10 @@ class Table(nn.Module):
 
     def forward(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
         """Rows by id, or a run of them; no copy is made for a run."""
-        return (
-            self.weight[rows]
-            if isinstance(rows, slice)
-            else functional.embedding(rows, self.weight, sparse=self.sparse)
-        )
+        if not isinstance(rows, slice):
+            return functional.embedding(rows, self.weight, sparse=self.sparse)
+        # The whole table is itself: the gradient of a slice would be copied into zeros first.
+        return self.weight if rows == slice(None) else self.weight[rows]
 
 
 class _Tanh(torch.autograd.Function):
