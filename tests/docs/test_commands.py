@@ -33,15 +33,8 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, set[str]]]:
 COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
-def announced(name: str) -> bool:
-    """Whether the README still says that there is no such command; it is described when that changes."""
-    return f"`{name}`" in README.partition("| works | does not exist yet |")[2].partition("\n\n")[0]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_and_options_are_described(name: str) -> None:
-    if announced(name):
-        pytest.skip("not announced as working")
     section = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", REFERENCE, re.MULTILINE | re.DOTALL)
     assert section is not None, f"docs/reference/command-line.md has no section {name}"
     missing = {option for option in COMMANDS[name] if option not in section[1].replace("--no-", "--")}
