@@ -36,7 +36,7 @@ __all__ = [
 # torch's threads wait for each other by spinning, for milliseconds unless told otherwise when torch is loaded. With
 # anything else on the cores that made training a small model ten times slower; a short spin costs next to nothing.
 if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "4000")
 
 
 def __getattr__(name: str) -> object:

@@ -107,7 +107,7 @@ def test_a_recipe_of_ones_own(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('extends = "flex-small"\n[model]\nfeatures = 2\n[training]\nseed = 7\n')
     config = load_recipe(path)
-    assert (config.model.features, config.model.dim, config.training.seed) == (2, 64, 7)
+    assert (config.model.features, config.model.dim, config.training.seed) == (2, 128, 7)
     other = tmp_path / "other.toml"
     other.write_text('extends = "mine.toml"\n')
     assert load_recipe(other).model.features == 2
