@@ -17,7 +17,7 @@ from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.capture import CapturedRound
 from flexkg.training.losses import learning_rate, training_loss
-from flexkg.training.optimiser import Optimiser
+from flexkg.training.optimiser import Optimiser, add_up_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +80,7 @@ class Trainer:
         self.rounds = self._rounds()
         self.queries_per_step = sum(batches.queries_per_batch for batches in self.rounds)
         listed = self.settings.batch_size * (1 + self.settings.negatives)
-        self.optimiser = Optimiser(self.model, self.settings, listed, self.share[1])
+        self.optimiser = Optimiser(self.model, self.settings, listed)
         self.average = _Average(self.model, self.settings.ema) if self.settings.ema else None
         self._refilled = 0
         self._losses = torch.zeros((), device=self.device)
@@ -279,6 +279,9 @@ class Trainer:
         if self.share[1] == 1:
             return
         for parameter in self.model.parameters():
+            if self.optimiser.by_rows(parameter):
+                parameter.grad = add_up_rows(parameter.grad, parameter, self.share[1])
+                continue
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             self._add_up(parameter.grad)

@@ -28,19 +28,18 @@ _OUTWEIGHS = 4
 class Optimiser:
     """Updates a model's parameters from their gradients."""
 
-    def __init__(self, model: QueryModel, settings: TrainingSettings, candidates: int, processes: int = 1) -> None:
+    def __init__(self, model: QueryModel, settings: TrainingSettings, candidates: int) -> None:
         """`candidates` is how many entities a batch lists."""
         self._model = model
         by_rows = settings.rows == "sparse" or (
-            settings.rows == "auto" and processes == 1 and model.num_entities > _OUTWEIGHS * candidates
+            settings.rows == "auto" and model.num_entities > _OUTWEIGHS * candidates
         )
         model.sparse_rows = by_rows
         tables = [m for m in model.modules() if isinstance(m, Table) and len(m.weight) == model.num_entities]
         for table in tables:
             table.sparse = by_rows
-        self._rows = [table.weight for table in tables if by_rows]
-        rowwise = {id(parameter) for parameter in self._rows}
-        dense = [parameter for parameter in model.parameters() if id(parameter) not in rowwise]
+        self._rowwise = {id(table.weight) for table in tables if by_rows}
+        dense = [parameter for parameter in model.parameters() if not self.by_rows(parameter)]
         # Biases and scalars are left alone by weight decay.
         groups = [
             {"params": [p for p in dense if p.ndim >= 2], "weight_decay": settings.weight_decay},
@@ -61,8 +60,12 @@ class Optimiser:
                 "exp_avg": torch.zeros_like(parameter),
                 "exp_avg_sq": torch.zeros_like(parameter),
             }
-            if id(parameter) not in rowwise:
+            if not self.by_rows(parameter):
                 self._adam.state[parameter] = self._state[name]
+
+    def by_rows(self, parameter: nn.Parameter) -> bool:
+        """Whether only the rows of it that a batch touched are updated."""
+        return id(parameter) in self._rowwise
 
     def set_rate(self, rate: float) -> None:
         """The learning rate of the next step."""
@@ -114,3 +117,26 @@ class Optimiser:
         for name, state in self._state.items():
             for kind, value in state.items():
                 value.copy_(tensors[f"{name}/{kind}"])
+
+
+def add_up_rows(gradient: Tensor | None, parameter: Tensor, processes: int) -> Tensor:
+    """The sum of the processes' gradients of some rows each."""
+    mine = parameter.new_zeros(0, 0) if gradient is None else gradient.coalesce()
+    rows = mine.indices()[0] if mine.is_sparse else torch.zeros(0, dtype=torch.int64, device=parameter.device)
+    values = mine.values() if mine.is_sparse else parameter.new_zeros(0, *parameter.shape[1:])
+    counts = _gathered(torch.tensor([len(rows)], device=parameter.device), processes)
+    most = int(max(counts))
+    # What is exchanged has the same size everywhere; what is beyond a process's own rows is cut off again.
+    padded = rows.new_zeros(most), values.new_zeros(most, *values.shape[1:])
+    padded[0][: len(rows)], padded[1][: len(rows)] = rows, values
+    parts = [
+        torch.cat([part[: int(count)] for part, count in zip(_gathered(own, processes), counts, strict=True)])
+        for own in padded
+    ]
+    return torch.sparse_coo_tensor(parts[0][None], parts[1], parameter.shape, check_invariants=False)
+
+
+def _gathered(own: Tensor, processes: int) -> list[Tensor]:
+    parts = [torch.empty_like(own) for _ in range(processes)]
+    torch.distributed.all_gather(parts, own)
+    return parts
