@@ -106,6 +106,12 @@ class TrainingSettings(Section):
         return shapes
 
     @model_validator(mode="after")
+    def _even_runs(self) -> TrainingSettings:
+        if self.batch_size % self.shared_by:
+            raise ValueError(f"batch_size {self.batch_size} is not a multiple of shared_by {self.shared_by}")
+        return self
+
+    @model_validator(mode="after")
     def _whole_table(self) -> TrainingSettings:
         """Who takes all entities as candidates updates all of them."""
         if self.loss == "cross-entropy" and self.rows == "sparse":

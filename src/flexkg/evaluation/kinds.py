@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES
-from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Term, Xor
+from flexkg.query.shapes import CODES, DE_MORGAN_SHAPES, SHAPES
+from flexkg.query.terms import And, Iff, Or, Term, Xor
 from flexkg.query.walk import fold
-
-_CODES: dict[type[Term], str] = {
-    Entity: "e",
-    Any: "*",
-    Project: "p",
-    Not: "n",
-    And: "&",
-    Or: "|",
-    Minus: "-",
-    Xor: "^",
-    Implies: ">",
-    Iff: "=",
-}
 
 
 def kind_of(term: Term) -> str:
@@ -33,7 +20,7 @@ def _key(term: Term) -> str:
         if isinstance(node, And | Or | Xor | Iff):
             parts = tuple(sorted(parts))
         number = str(len(parts)) if isinstance(node, And | Or) else ""
-        return "".join(parts) + _CODES[type(node)] + number
+        return "".join(parts) + CODES[type(node)] + number
 
     return fold(term, combine)
 

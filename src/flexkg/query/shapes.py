@@ -18,7 +18,7 @@ from flexkg.query.walk import fold, postorder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_CODES: dict[type[Term], str] = {
+CODES: dict[type[Term], str] = {
     Entity: "e",
     Any: "*",
     Project: "p",
@@ -30,6 +30,7 @@ _CODES: dict[type[Term], str] = {
     Implies: ">",
     Iff: "=",
 }
+"""How a node is written in the key of a shape."""
 _CONNECTIVES = {"&": And, "|": Or, "-": Minus, "^": Xor, ">": Implies, "=": Iff}
 _LONGEST_REMEMBERED = 200
 _TOKEN = re.compile(r"[e*pn^>=-]|[&|](\d+)")
@@ -73,7 +74,7 @@ def ground(template: Term, entities: Sequence[int], relations: Sequence[int]) ->
 def key_of(term: Term) -> str:
     """A short string, equal for two terms exactly if their templates are equal."""
     return "".join(
-        f"{_CODES[type(node)]}{len(operands(node))}" if isinstance(node, And | Or) else _CODES[type(node)]
+        f"{CODES[type(node)]}{len(operands(node))}" if isinstance(node, And | Or) else CODES[type(node)]
         for node in postorder(term)
     )
 
