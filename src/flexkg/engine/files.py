@@ -62,6 +62,23 @@ def answer_file(
     Answers are ids where the query has ids, identifiers where it has identifiers or is text. Both files may be
     `.gz`. Returns the number of queries; on any error nothing is written.
     """
+
+    def answered(block: list[FileQuery]) -> list[str]:
+        with leave_cores_to_kernels(engine.algebra.uses_kernels):
+            return _answer(dataset, engine, block, limit)
+
+    return through_file(dataset, queries, out, answered, _LINES_AT_ONCE, progress)
+
+
+def through_file(
+    dataset: Dataset,
+    queries: Path,
+    out: Path,
+    work: Callable[[list[FileQuery]], list[str]],
+    lines_at_once: int,
+    progress: Callable[[int], None],
+) -> int:
+    """Read the lines of one file, let `work` make lines of a block of queries, and write them whole or not at all."""
     if out.exists() and out.samefile(queries):
         raise DataError(f"The answers would overwrite the queries in {queries}.", hint="Choose another --out.")
     count = 0
@@ -70,10 +87,12 @@ def answer_file(
     with source, atomic_file(out) as partial:
         lines = numbered(source, queries)
         with open_text(partial, "wt", zipped=out.suffix == ".gz") as target:
-            while block := list(islice(lines, _LINES_AT_ONCE)):
+            while block := list(islice(lines, lines_at_once)):
                 parsed = [read_query(dataset, line, queries, number) for number, line in block]
-                with leave_cores_to_kernels(engine.algebra.uses_kernels):
-                    target.writelines(_answer(dataset, engine, parsed, limit))
+                try:
+                    target.writelines(work(parsed))
+                except FlexError as error:
+                    raise DataError(f"{queries} lines {block[0][0]} to {block[-1][0]}: {error}") from None
                 count += len(block)
                 progress(count)
         if count == 0:

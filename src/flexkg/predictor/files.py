@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from flexkg.engine.files import numbered, open_text, read_query
-from flexkg.errors import DataError, FlexError
-from flexkg.kg.storage import atomic_file, os_errors
+from flexkg.engine.files import through_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,29 +33,13 @@ def ask_file(
     An answer's `entity` is an id where the query has ids, and an identifier otherwise. Both files may be `.gz`.
     Returns the number of queries; on any error nothing is written.
     """
-    if out.exists() and out.samefile(queries):
-        raise DataError(f"The answers would overwrite the queries in {queries}.", hint="Choose another --out.")
-    count = 0
-    with os_errors(queries, "read"):
-        source = open_text(queries, "rt")
-    with source, atomic_file(out) as partial:
-        lines = numbered(source, queries)
-        with open_text(partial, "wt", zipped=out.suffix == ".gz") as target:
-            while block := list(islice(lines, _LINES_AT_ONCE)):
-                parsed = [read_query(predictor.run.dataset, line, queries, number) for number, line in block]
-                try:
-                    terms = [query.term for query in parsed]
-                    found = predictor.ask_many(terms, top, known=known, min_probability=min_probability)
-                except FlexError as error:
-                    first, last = block[0][0], block[-1][0]
-                    raise DataError(f"{queries} lines {first} to {last}: {error}") from None
-                target.writelines(map(_line, parsed, found))
-                count += len(block)
-                progress(count)
-        if count == 0:
-            hint = 'Give one JSON object a line, such as {"q": [0, [3]]}.'
-            raise DataError(f"{queries} holds no queries.", hint=hint)
-    return count
+
+    def asked(block: list[FileQuery]) -> list[str]:
+        terms = [query.term for query in block]
+        found = predictor.ask_many(terms, top, known=known, min_probability=min_probability)
+        return list(map(_line, block, found))
+
+    return through_file(predictor.run.dataset, queries, out, asked, _LINES_AT_ONCE, progress)
 
 
 def _line(query: FileQuery, found: Predictions) -> str:
