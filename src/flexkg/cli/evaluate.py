@@ -60,7 +60,7 @@ def evaluate_command(
     place = choose_device(device)
     model = folder.model(place)
     named = _named_histograms(folder, model, histogram or ())
-    queries = find_queries(folder, str(split), workload, place, say)
+    queries = find_queries(folder, str(split), workload, place, say, shapes)
     chosen = _chosen(queries, str(split), shapes, model)
     found = _evaluated(model, chosen, place, "evaluating")
     for reason in dict.fromkeys(found.left_out.values()):
@@ -102,12 +102,20 @@ def evaluate_command(
 
 
 def find_queries(
-    run: RunFolder, split: str, workload: Path | None, device: torch.device, say: Callable[[str], None]
+    run: RunFolder,
+    split: str,
+    workload: Path | None,
+    device: torch.device,
+    say: Callable[[str], None],
+    shapes: Sequence[str] | None = None,
 ) -> Workload:
-    """The given workload, the run's own, or one that is built for the split into the run's folder."""
+    """The given workload, the run's own, or one that is built for the split into the run's folder.
+
+    `shapes` are those that will be asked for; one that could not be built is an error before anything is.
+    """
     from flexkg.config import template_for
     from flexkg.query.shapes import SHAPES
-    from flexkg.sampling.make import Order, make_workload
+    from flexkg.sampling.make import Order, make_workload, split_words
     from flexkg.sampling.workload import Workload
 
     if workload is not None:
@@ -126,13 +134,17 @@ def find_queries(
             if own.shapes(split):
                 own.check_data(run.dataset)
                 return own
-    say(f"building {split} queries in {built}")
     order = Order(
         splits=(split,),
         shapes=tuple(SHAPES),
         templates={shape: template_for(shape) for shape in run.config.training.shapes if shape not in SHAPES},
         seed=run.config.training.seed,
     )
+    can_be_built = order.shapes_of(split)
+    for shape in split_words(shapes) or ():
+        if shape not in can_be_built:
+            raise DataError(f"There is no shape {shape!r}.", hint=f"Choose among {', '.join(can_be_built)}.")
+    say(f"building {split} queries in {built}")
     with progress(f"building {split} queries", "queries") as report:
         make_workload(run.dataset, built, order, device=device, progress=lambda what, done: report(done, what))
     return Workload.load(built)

@@ -89,10 +89,15 @@ def missing(
 ) -> list[Job]:
     """The runs that the tables still need, each once, in the order of the tables."""
     jobs: dict[str, Job] = {}
-    for table in tables:
-        for cell in cells_of(table, book, registry):
+    cells = [cell for table in tables for cell in cells_of(table, book, registry)]
+    for word in only:
+        if not any(cell.matches([word]) for cell in cells):
+            names = dict.fromkeys(name for cell in cells for name in (cell.dataset, cell.row, cell.column) if name)
+            raise DataError(f"No row, column or graph is called {word!r}.", hint=f"There are {', '.join(names)}.")
+    for cell in cells:
+        if cell.matches(only):
             for job in cell.jobs:
-                if job.name in jobs or not cell.matches(only):
+                if job.name in jobs:
                     continue
                 result = recorded(job, found)
                 if result is None or not up_to_date(result, job, registry):

@@ -257,3 +257,10 @@ def test_the_page_shows_what_is_recorded(tmp_path):
     drawing = ElementTree.fromstring(images["results-nell995.svg"])
     bars = [part for part in drawing if part.tag.endswith("rect") and part.get("fill") == "#3f51b5"]
     assert len(bars) == 1 + 14  # the legend's, and one for each shape
+
+
+def test_a_word_that_fits_no_cell_is_named(capsys):
+    assert run(["paper", "run", "main", "--only", "FLEXX", "--dry-run"]) == 2
+    message = capsys.readouterr().err
+    assert "No row, column or graph is called 'FLEXX'" in message
+    assert "FLEX" in message
