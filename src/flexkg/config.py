@@ -53,8 +53,9 @@ class TrainingSettings(Section):
     """Queries in an update."""
     negatives: PositiveInt = 128
     """Negative candidates for each query."""
-    loss: Literal["negative-sampling", "self-adversarial", "cross-entropy"] = "negative-sampling"
-    """`self-adversarial` weighs negatives by their scores; `cross-entropy` takes all entities as candidates."""
+    loss: Literal["negative-sampling", "self-adversarial", "sampled-softmax", "cross-entropy"] = "negative-sampling"
+    """`self-adversarial` weighs negatives by their scores; the last two are softmax losses, over the drawn candidates
+    or over all entities."""
     temperature: PositiveFloat = 1.0
     """How sharply `self-adversarial` weighs."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -103,6 +103,7 @@ class FlexSettings(Model):
     relation_logic: Literal["feature", "logic"] = "feature"
     modulus: PositiveFloat | Literal["range/2", "calibrated"] = "range/2"
     train_modulus: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @model_validator(mode="after")
     def _consistent(self) -> FlexSettings:

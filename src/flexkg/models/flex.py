@@ -65,6 +65,7 @@ class Flex(QueryModel):
         relation_logic: str = "feature",
         modulus: float | str = "range/2",
         train_modulus: bool = True,
+        dropout: float = 0.0,
         union: str = "dnf",
         disjunction: str = "max",
     ) -> None:
@@ -96,7 +97,7 @@ class Flex(QueryModel):
         self.relation_features = Table(num_relations, features * dim, -self.range, self.range)
         if logic:
             self.relation_logics = Table(num_relations, dim, -self.range, self.range)
-        self.projection = MLP(parts * dim, hidden, hidden, parts * dim)
+        self.projection = MLP(parts * dim, hidden, hidden, parts * dim, dropout=dropout)
         self.attention = nn.ModuleDict()
         if connective_features == "attention":
             for connective in self.connectives:

@@ -66,10 +66,11 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 class MLP(nn.Module):
-    """Linear layers of the given widths with relu between them."""
+    """Linear layers of the given widths with relu, and in training dropout, between them."""
 
-    def __init__(self, *widths: int) -> None:
+    def __init__(self, *widths: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(linear(inputs, outputs) for inputs, outputs in pairwise(widths))
 
     def forward(self, values: Float[Tensor, "... inputs"]) -> Float[Tensor, "... outputs"]:
@@ -77,7 +78,7 @@ class MLP(nn.Module):
         *hidden, last = self.layers
         given = values.dtype
         for layer in hidden:
-            values = functional.relu(layer(values))
+            values = self.dropout(functional.relu(layer(values)))
         return last(values).to(given)  # type: ignore[no-any-return]
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _PATHS = ("1p", "2p", "3p")
 _SAVE_SECONDS = 30.0
 """Between checkpoints, unless the settings count them in steps."""
+_SEEDS = 1_000_003
+"""Apart from each other lie the seeds of the dropouts of runs with neighbouring seeds."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Trainer:
         listed = self.settings.batch_size * (1 + self.settings.negatives)
         self.optimiser = Optimiser(self.model, self.settings, listed)
         self.average = _Average(self.model, self.settings.ema) if self.settings.ema else None
+        self._drops = any(isinstance(part, nn.Dropout) and part.p > 0 for part in self.model.modules())
         self._refilled = 0
         self._losses = torch.zeros((), device=self.device)
         """The sum of the losses since somebody looked."""
@@ -219,6 +222,9 @@ class Trainer:
         self.optimiser.set_rate(learning_rate(self.settings, self.step))
         self._refresh()
         for place in range(len(self.rounds)):
+            if self._drops:
+                # Which units are dropped is decided by the step, as the batch is: a resumed run drops the same.
+                torch.manual_seed(self.settings.seed * _SEEDS + self.step * len(self.rounds) + place)
             if self.optimiser.capturable and self.share[1] == 1:
                 if place not in self._captured:
                     self._captured[place] = self._capture(place)

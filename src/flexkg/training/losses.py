@@ -73,6 +73,16 @@ def self_adversarial(
     return ((positive + negative) * weights).sum() / (weights.sum() if total is None else total) / 2
 
 
+def sampled_softmax(
+    scores: Tensor, weights: Tensor, total: Tensor | None = None, allowed: Tensor | None = None
+) -> Tensor:
+    """-log of the positive's share in a softmax over itself and its negatives, a weighted mean over queries."""
+    if allowed is not None:
+        scores = torch.cat([scores[:, :1], scores[:, 1:].masked_fill(~allowed, -torch.inf)], dim=1)
+    losses = scores.logsumexp(dim=1) - scores[:, 0]
+    return (losses * weights).sum() / (weights.sum() if total is None else total)
+
+
 def cross_entropy(
     scores: Tensor, positives: Tensor, weights: Tensor, total: Tensor | None = None, smoothing: float = 0.0
 ) -> Tensor:
@@ -94,6 +104,9 @@ def training_loss(
         case "self-adversarial":
             scores = sampled_scores(model, states, batch, prepared)
             loss = self_adversarial(scores, batch.weights, batch.total, batch.allowed, settings.temperature)
+        case "sampled-softmax":
+            scores = sampled_scores(model, states, batch, prepared)
+            loss = sampled_softmax(scores, batch.weights, batch.total, batch.allowed)
         case "cross-entropy":
             scores = model.score(states, None, prepared.owner, prepared.count)
             loss = cross_entropy(scores, batch.positives[:, 0], batch.weights, batch.total, settings.label_smoothing)

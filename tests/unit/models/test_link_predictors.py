@@ -15,7 +15,7 @@ from flexkg.models import MODELS, embed, interpretation, run_plan
 from flexkg.query.shapes import SHAPES, ground
 from flexkg.sampling.queries import Column, QuerySet
 from flexkg.training.batches import Batches
-from flexkg.training.losses import cross_entropy, negative_sampling, self_adversarial, touched, training_loss
+from flexkg.training.losses import cross_entropy, negative_sampling, sampled_softmax, self_adversarial, touched, training_loss
 
 NAMES = ("transe", "distmult", "complex", "rotate", "tucker")
 ENTITIES, RELATIONS = 9, 4
@@ -133,6 +133,17 @@ def test_self_adversarial_weighs_the_strongest_rivals_most():
     kept = self_adversarial(scores[:1, [0, 2, 3]], weights[:1])
     alone = -scores[1, 0].sigmoid().log() / 2
     torch.testing.assert_close(found, (kept + alone) / 2)
+
+
+def test_sampled_softmax_is_the_cross_entropy_of_the_drawn():
+    scores = torch.tensor([[1.0, 3.0, -1.0, 0.0], [0.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
+    weights = torch.tensor([2.0, 1.0], dtype=torch.float64)
+    first = torch.zeros(2, dtype=torch.int64)
+    torch.testing.assert_close(sampled_softmax(scores, weights), cross_entropy(scores, first, weights))
+    # Rivals that are answers do not count; who has none left has nothing to learn.
+    allowed = torch.tensor([[False, True, True], [False, False, False]])
+    kept = cross_entropy(scores[:1, [0, 2, 3]], first[:1], weights[:1])
+    torch.testing.assert_close(sampled_softmax(scores, weights, allowed=allowed), 2 / 3 * kept)
 
 
 def ring(count=12):

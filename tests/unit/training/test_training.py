@@ -87,7 +87,15 @@ def test_seeded_runs_repeat(tmp_path, queries):
     assert not same(runs[0], other)
 
 
-@pytest.mark.parametrize("extra", [[], ["training.ema=0.9", "training.clip=0.5"], ["training.update=released"]])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [],
+        ["training.ema=0.9", "training.clip=0.5"],
+        ["training.update=released"],
+        ["model.dropout=0.3", "training.update=released"],
+    ],
+)
 def test_an_interrupted_run_ends_bit_identical(tmp_path, queries, extra):
     settings = ["training.steps=24", "training.validate_every=10", *extra]
     whole = trainer(tmp_path / "whole", queries, *settings)
