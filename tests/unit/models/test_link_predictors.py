@@ -15,7 +15,14 @@ from flexkg.models import MODELS, embed, interpretation, run_plan
 from flexkg.query.shapes import SHAPES, ground
 from flexkg.sampling.queries import Column, QuerySet
 from flexkg.training.batches import Batches
-from flexkg.training.losses import cross_entropy, negative_sampling, sampled_softmax, self_adversarial, touched, training_loss
+from flexkg.training.losses import (
+    cross_entropy,
+    negative_sampling,
+    sampled_softmax,
+    self_adversarial,
+    touched,
+    training_loss,
+)
 
 NAMES = ("transe", "distmult", "complex", "rotate", "tucker")
 ENTITIES, RELATIONS = 9, 4
