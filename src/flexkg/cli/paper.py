@@ -53,11 +53,11 @@ def show_command(
 ) -> None:
     """List the paper's tables, or show one cell by cell: the paper's value, ours, the difference."""
     from flexkg.paper import render
-    from flexkg.paper.results import load_all, relative
+    from flexkg.paper.results import load_all
     from flexkg.paper.workloads import read_registry
 
     book = _book(plan)
-    found = [relative(result, results) for result in load_all(results)]
+    found = load_all(results)
     pages = [render.page_of(entry, book, found, read_registry(results)) for entry in book.select(table)]
     if table is None:
         emit({"tables": [page.summary() for page in pages]}, json, lambda: render.print_list(pages))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from flexkg.paper.plan import Job
 from flexkg.paper.results import find, is_exact
-from flexkg.paper.tables import AVERAGE
+from flexkg.paper.tables import AVERAGE, COMPARISON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from flexkg.evaluation.statistics import Difference
+    from flexkg.paper.comparison import Comparison
     from flexkg.paper.plan import Book
     from flexkg.paper.results import Result
     from flexkg.paper.tables import Row, Table
@@ -37,6 +39,10 @@ class Cell:
     paper_error: float | None = None
     jobs: tuple[Job, ...] = ()
     """Several for several seeds."""
+    pairs: tuple[tuple[Job, Job], ...] = ()
+    """In a comparison the two runs of each seed, which are among the jobs; the value is a difference of the two."""
+    shapes: tuple[str, ...] = ()
+    """In a comparison: what it is about."""
     take: Callable[[Result], float | None] | None = None
     """Reads the value from a result."""
     live: float | None = None
@@ -58,6 +64,13 @@ class Filled:
     results: tuple[Result, ...]
     exact: bool
     """Whether the results were made with the present settings and the committed queries."""
+    comparison: Comparison | None = None
+    """Behind a difference of two models."""
+
+    @property
+    def against(self) -> Difference | None:
+        """The difference of two models with its interval; between -1 and 1, not × 100."""
+        return None if self.comparison is None else self.comparison.difference(self.cell.shapes)
 
     @property
     def difference(self) -> float | None:
@@ -66,7 +79,7 @@ class Filled:
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""
-        paths = [str(result.path) for result in self.results]
+        paths = [f"{result.dataset}/{result.name}" for result in self.results]
         content: dict[str, Any] = {
             "dataset": self.cell.dataset,
             "row": self.cell.row,
@@ -80,6 +93,13 @@ class Filled:
             content |= {"paper_error": self.cell.paper_error, "ours_error": _rounded(self.ours_error)}
         if self.results:
             content["exact"] = self.exact
+        if self.comparison is not None and (against := self.against) is not None:
+            content |= {
+                "ci95": [_rounded(100 * end) for end in against.ci95],
+                "p": against.p,
+                "seeds": list(self.comparison.seeds),
+                "by_seed": [_rounded(100 * value) for value in self.comparison.each(self.cell.shapes)],
+            }
         return content
 
 
@@ -90,10 +110,42 @@ def cells_of(table: Table, book: Book, registry: Registry) -> list[Cell]:
     for row in table.rows:
         for place, column in enumerate(table.columns):
             extra = make(table, row, column, book, registry)
-            if row.values[place] is None and not (table.kind in _OURS and extra["jobs"]):
+            paper = extra.pop("paper", row.values[place])
+            if paper is None and not (table.kind in _OURS and extra["jobs"]):
                 continue
-            cells.append(Cell(table.name, row.dataset, row.row, column, row.values[place], row.errors[place], **extra))
+            cells.append(Cell(table.name, row.dataset, row.row, column, paper, row.errors[place], **extra))
     return cells
+
+
+def fill_all(cells: Sequence[Cell], results: Sequence[Result], registry: Registry) -> list[Filled]:
+    """What the results say about cells; those of one comparison share it, since reading its queries takes a while."""
+    compared: dict[tuple[tuple[Job, Job], ...], Filled] = {}
+    filled = []
+    for cell in cells:
+        if not cell.pairs:
+            filled.append(fill(cell, results, registry))
+            continue
+        if cell.pairs not in compared:
+            compared[cell.pairs] = _compared(cell, results, registry)
+        row = compared[cell.pairs]
+        value = None if row.comparison is None else row.comparison.value(cell.shapes)
+        nothing = Filled(cell, None, None, (), False)
+        filled.append(nothing if value is None else replace(row, cell=cell, ours=100 * value))
+    return filled
+
+
+def _compared(cell: Cell, results: Sequence[Result], registry: Registry) -> Filled:
+    """The comparison behind the cells of a row."""
+    from flexkg.paper.comparison import compare
+
+    found = {job: result for job in cell.jobs if (result := recorded(job, results)) is not None}
+    both = [(found[one], found[other]) for one, other in cell.pairs if one in found and other in found]
+    comparison = compare(both)
+    if comparison is None:
+        return Filled(cell, None, None, (), False)
+    used = tuple(result for pair in comparison.results for result in pair)
+    exact = all(up_to_date(result, job, registry) for job, result in found.items() if result in used)
+    return Filled(cell, None, None, used, exact, comparison)
 
 
 def fill(cell: Cell, results: Sequence[Result], registry: Registry) -> Filled:
@@ -142,6 +194,25 @@ def _mrr(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[s
 def _error_bars(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
     jobs = [book.job(row.row, row.dataset, seed=seed) for seed in book.settings[table.name]["seeds"]]
     return {"jobs": tuple(job for job in jobs if job), "take": _mean_of("mrr", _shapes(table, column))}
+
+
+def _comparison(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    """The favourite and the row's model, with each seed that runs.toml gives for the two."""
+    favourite = book.favourite(table)
+    seeds = book.settings.get(table.name, {}).get("seeds", {}).get(row.dataset, {}).get(row.row, [book.seed])
+    both = [[book.job(name, row.dataset, seed=seed) for name in (favourite, row.row)] for seed in seeds]
+    pairs = tuple((one, other) for one, other in both if one is not None and other is not None)
+    shapes = {"EPFO": EPFO, "negation": NEGATION}.get(column, (column,))
+    gaps = [_minus(book.printed(row.dataset, name, shape) for name in (favourite, row.row)) for shape in shapes]
+    known = [gap for gap in gaps if gap is not None]
+    paper = fmean(known) if len(known) == len(shapes) else None
+    jobs = tuple(job for pair in pairs for job in pair)
+    return {"jobs": jobs, "pairs": pairs, "shapes": shapes, "paper": paper}
+
+
+def _minus(both: Iterable[float | None]) -> float | None:
+    one, other = both
+    return None if one is None or other is None else one - other
 
 
 def _metrics(_table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
@@ -230,6 +301,7 @@ def _settings(_table: Table, row: Row, column: str, book: Book, _: Registry) -> 
 _MAKERS: dict[str, Callable[[Table, Row, str, Book, Registry], dict[str, Any]]] = {
     "mrr": _mrr,
     "error-bars": _error_bars,
+    COMPARISON: _comparison,
     "metrics": _metrics,
     "dimensions": _dimensions,
     "time": _time,

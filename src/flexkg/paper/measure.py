@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from flexkg.training.loop import Progress
     from flexkg.training.run import Outcome
 
+VALUES = "test.npz"
+"""In a run's folder: what every test query came to."""
 _WARM_UP = 10
 """Steps before a measurement of speed begins: the first ones compile and capture."""
 
@@ -80,7 +82,7 @@ def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | St
     start = time.perf_counter()
     evaluation = evaluate_run(folder, bench.workload, job.shapes, bench.device)
     # What every query came to, so that two runs can be compared query by query.
-    save_values(folder / "test.npz", evaluation.shapes, {"run": job.name})
+    save_values(folder / VALUES, evaluation.shapes, {"run": job.name})
     metrics = evaluation.to_dict()
     seconds = {"evaluate": time.perf_counter() - start, "whole": before + time.perf_counter() - begin}
     manifest = RunFolder.open(folder).manifest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flexkg.paper.bars import draw_bars
 from flexkg.paper.plan import the_paper
 from flexkg.paper.render import Page, notes_of, page_of, triple
-from flexkg.paper.results import load_all, relative
+from flexkg.paper.results import load_all
 from flexkg.paper.workloads import read_registry
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ In a cell the paper's value stands first, then ours. An empty second place has n
 
 def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     """The page in Markdown, and its plots by file name (SVG)."""
-    found = [relative(result, folder) for result in load_all(folder)]
+    found = load_all(folder)
     registry = read_registry(folder)
     book = the_paper()
     pages = [page_of(table, book, found, registry) for table in book.tables.values()]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.kg.storage import os_errors
 from flexkg.paper.results import file_stem
-from flexkg.paper.tables import NAMES, Table, load_plan, load_table, parse_table
+from flexkg.paper.tables import COMPARISON, NAMES, Table, load_plan, load_table, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,8 @@ class Job:
     """To evaluate; none stands for all that the model can express."""
     seconds: float = 0.0
     """How long a `time` is measured."""
+    keep_queries: bool = False
+    """Whether what each query came to is kept beside the result, for the table that compares models."""
 
     @property
     def name(self) -> str:
@@ -80,11 +82,29 @@ class Book:
             raise DataError(f"There is no table {text!r}.", hint=f"Choose among {', '.join(self.tables)}, or all.")
         return [self.tables[name] for name in found]
 
+    @cached_property
+    def compared(self) -> frozenset[str]:
+        """The models of the tables that compare them in pairs."""
+        tables = [table for table in self.tables.values() if table.kind == COMPARISON]
+        return frozenset(name for table in tables for name in (self.favourite(table), *(row.row for row in table.rows)))
+
+    def favourite(self, table: Table) -> str:
+        """The model that a table compares the others with."""
+        return str(self.settings.get(table.name, {}).get("model", "FLEX"))
+
+    def printed(self, dataset: str, model: str, shape: str) -> float | None:
+        """A model's MRR on a shape as the first table that has it prints it."""
+        for table in self.tables.values():
+            if table.kind == "mrr" and shape in table.columns and (dataset, model) in table.places:
+                return table.value(dataset, model, shape)
+        return None
+
     def job(self, model: str, dataset: str, *, seed: int | None = None, **more: Any) -> Job | None:
         """The run of one of the paper's models on a graph; None if there is no recipe for it."""
         if model not in self.models:
             return None
         entry = self.models[model]
+        more.setdefault("keep_queries", model in self.compared and not more.get("label"))
         overrides = (*entry.get("set", ()), *entry.get("datasets", {}).get(dataset, ()), *more.pop("overrides", ()))
         return Job(
             "run",

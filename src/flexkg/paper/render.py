@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flexkg.paper.cells import cells_of, fill
+from flexkg.paper.cells import cells_of, fill_all
+from flexkg.paper.tables import COMPARISON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ class Page:
 
 def page_of(table: Table, book: Book, found: Sequence[Result], registry: Registry) -> Page:
     """A table with what the results say of it."""
-    return Page(table, tuple(fill(cell, found, registry) for cell in cells_of(table, book, registry)))
+    return Page(table, tuple(fill_all(cells_of(table, book, registry), found, registry)))
 
 
 def number(value: float | None, kind: str) -> str:
@@ -79,6 +80,8 @@ def number(value: float | None, kind: str) -> str:
         return f"{value:.2f}"
     if kind == "time":
         return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+    if kind == COMPARISON:
+        return f"{value:+.2f}".replace("-", "−")
     return f"{value:.1f}"
 
 
@@ -87,6 +90,8 @@ def triple(filled: Filled | None, kind: str) -> tuple[str, str, str]:
     if filled is None:
         return "", "", ""
     ours = number(filled.ours, kind)
+    if (against := filled.against) is not None:
+        ours += " ({} to {})".format(*(number(100 * end, kind) for end in against.ci95))
     if filled.ours_error is not None:
         ours += f" ±{filled.ours_error:.3f}"
     if filled.results and not filled.exact:
@@ -99,7 +104,7 @@ def triple(filled: Filled | None, kind: str) -> tuple[str, str, str]:
 
 
 def _signed(value: float, kind: str) -> str:
-    text = number(abs(value), kind)
+    text = number(abs(value), "mrr" if kind == COMPARISON else kind)
     return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from flexkg.errors import DataError
@@ -145,11 +145,6 @@ def is_exact(result: Result, config: Mapping[str, Any]) -> bool:
     except ConfigError:
         return False
     return _deciding(recorded) == _deciding(config)
-
-
-def relative(result: Result, folder: Path) -> Result:
-    """The same result with its path as seen from the folder of results."""
-    return result if result.path is None else replace(result, path=result.path.relative_to(folder))
 
 
 def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:

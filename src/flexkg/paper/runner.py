@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.kg import catalog
+from flexkg.kg.storage import os_errors
 from flexkg.paper import results, workloads
 from flexkg.paper.cells import cells_of, recorded, up_to_date
+from flexkg.paper.queries import has_queries, queries_path, save_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,7 +102,7 @@ def missing(
                 if job.name in jobs:
                     continue
                 result = recorded(job, found)
-                if result is None or not up_to_date(result, job, registry):
+                if result is None or not up_to_date(result, job, registry) or (cell.pairs and not has_queries(result)):
                     jobs[job.name] = job
     return list(jobs.values())
 
@@ -163,11 +165,27 @@ def work_off(
                 report.left += [later.name for later in jobs[number + 1 :]]
                 break
             continue
-        path = results.save(outcome, place.results)
+        path = _record(outcome, job, place)
         found.append(outcome)
         report.done.append({"run": job.name, "result": str(path), "seconds": dict(outcome.seconds)})
         say(f"recorded {path}")
     return report
+
+
+def _record(result: Result, job: Job, place: Place) -> Path:
+    """Write the result, and beside it what its queries came to where that is kept."""
+    from flexkg.evaluation.compare import load_values
+    from flexkg.paper.measure import VALUES, run_folder
+
+    # In this order an interruption leaves a result without its queries, never one with those of another.
+    path = place.results / result.dataset / result.name
+    with os_errors(path):
+        queries_path(path).unlink(missing_ok=True)
+    results.save(result, place.results)
+    if job.keep_queries and job.kind == "run":
+        values, _ = load_values(run_folder(job, place.work / "runs") / VALUES)
+        save_queries(path, values, result.date)
+    return path
 
 
 def _bench(name: str, place: Place, registry: Registry, device: torch.device, say: Callable[[str], None]) -> Bench:

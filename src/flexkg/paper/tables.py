@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NAMES = (
     "main-epfo",
     "main-negation",
+    "comparison",
     "error-bars-epfo",
     "error-bars-negation",
     "variants",
@@ -28,6 +29,9 @@ NAMES = (
     "hyper-parameters",
 )
 """Every table, the results first."""
+
+COMPARISON = "comparison"
+"""The kind of a table whose cells are differences of two models on the same queries."""
 
 AVERAGE = "AVG"
 """The column that holds the mean of the other columns of its row."""
@@ -73,6 +77,11 @@ class Table:
     def datasets(self) -> tuple[str, ...]:
         """The graphs of its rows, in order."""
         return tuple(dict.fromkeys(row.dataset for row in self.rows))
+
+    @property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Graph and name of each row."""
+        return frozenset((row.dataset, row.row) for row in self.rows)
 
     def value(self, dataset: str, row: str, column: str) -> float | None:
         """What the paper printed there."""
@@ -128,7 +137,8 @@ def published(dataset: str, model: str) -> dict[str, float]:
 
 
 def _row(row: Mapping[str, Any], content: Mapping[str, Any]) -> Row:
-    values = tuple(map(_number, row["values"]))
+    # A table of our own has rows that the paper says nothing about.
+    values = tuple(map(_number, row.get("values", ["-"] * len(content["columns"]))))
     errors = tuple(map(_number, row.get("errors", ["-"] * len(values))))
     if not len(values) == len(errors) == len(content["columns"]):
         raise ValueError(f"the row {row['row']} of {content['title']} does not have a value for each column")
