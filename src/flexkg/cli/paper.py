@@ -72,6 +72,9 @@ def run_command(
         list[str] | None, typer.Option(metavar="WORD", help="Cells of this row, column or graph; all words must fit.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained.")] = False,
+    shared_device: Annotated[
+        bool, typer.Option("--shared-device", help="Mark the seconds: something else computes there meanwhile.")
+    ] = False,
     results: Results = _RESULTS,
     source: Source = None,
     work: Work = None,
@@ -102,7 +105,7 @@ def run_command(
     from flexkg.api import choose_device
 
     say = lambda line: typer.echo(line, err=True)  # noqa: E731
-    report = work_off(jobs, place, clock, choose_device(device), say=say, watch=_watch)
+    report = work_off(jobs, place, clock, choose_device(device), shared_device=shared_device, say=say, watch=_watch)
     emit({"tables": names, "done": report.done, "left": report.left}, json, lambda: _show_report(report))
     if report.signal == signal.SIGINT:
         raise typer.Exit(130)

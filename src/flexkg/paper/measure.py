@@ -7,8 +7,9 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +20,7 @@ from flexkg.kg.storage import atomic_file, read_json, write_json
 from flexkg.paper.results import Result
 from flexkg.sampling.workload import Workload
 from flexkg.training.folder import RunFolder
+from flexkg.training.record import METRICS
 from flexkg.training.run import train
 from flexkg.version import __version__
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 VALUES = "test.npz"
 """In a run's folder: what every test query came to."""
+_PACES = 5
+"""Measurements of pace from which the usual one can be told."""
 _WARM_UP = 10
 """Steps before a measurement of speed begins: the first ones compile and capture."""
 
@@ -50,6 +54,8 @@ class Bench:
     runs: Path
     """The folder of run folders."""
     device: torch.device
+    shared_device: bool = False
+    """Whether something else computes there meanwhile."""
     report: Callable[[Progress], None] = lambda _: None
     say: Callable[[str], None] = lambda _: None
 
@@ -67,14 +73,16 @@ def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | St
     config = job.config
     folder = run_folder(job, bench.runs)
     sessions = folder.with_name(f"{folder.name}.seconds.json")
-    before = read_json(sessions)["seconds"] if sessions.is_file() else 0.0
+    earlier = read_json(sessions) if sessions.is_file() else {}
+    before = float(earlier.get("seconds", 0.0))
+    shared = bench.shared_device or bool(earlier.get("shared_device"))
     begin = time.perf_counter()
     _reset_peak(bench.device)
     if not _finished(folder):
         outcome = _train(config, job.recipe, folder, bench, stop, bench.report)
         passed = before + time.perf_counter() - begin
         with atomic_file(sessions) as partial:
-            write_json(partial, {"seconds": passed})
+            write_json(partial, {"seconds": passed, "shared_device": shared})
         if not outcome.finished:
             return Stopped(outcome.signal, int(outcome.summary["steps"]))
         before, begin = passed, time.perf_counter()
@@ -86,7 +94,9 @@ def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | St
     metrics = evaluation.to_dict()
     seconds = {"evaluate": time.perf_counter() - start, "whole": before + time.perf_counter() - begin}
     manifest = RunFolder.open(folder).manifest
-    return _result(job, bench, config, manifest, manifest["result"], seconds, metrics)
+    if (begun := start_seconds(folder / METRICS, manifest["result"])) is not None:
+        seconds["start"] = begun
+    return _result(job, replace(bench, shared_device=shared), config, manifest, manifest["result"], seconds, metrics)
 
 
 def measure_time(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | Stopped:
@@ -112,6 +122,18 @@ def measure_time(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | S
     metrics = {"seconds_per_step": clock.seconds_per_step}
     # The settings of the job itself: that the measurement never ends is no part of them.
     return _result(job, bench, job.config, manifest, summary, seconds, metrics)
+
+
+def start_seconds(metrics: Path, summary: Mapping[str, Any]) -> float | None:
+    """How much longer the first steps took than later ones: mostly compilation; None if too few were measured."""
+    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    paces = [row for row in rows if "queries_per_second" in row]
+    if len(paces) < _PACES:
+        return None
+    queries_per_step = summary["queries_per_second"] * summary["seconds"] / summary["steps"]
+    later = median(row["queries_per_second"] for row in paces[1:])
+    first = paces[0]
+    return max(0.0, float(first["seconds"] - first["step"] * queries_per_step / later))
 
 
 def evaluate_run(folder: Path, workload: Path, shapes: tuple[str, ...], device: torch.device) -> Evaluation:
@@ -205,6 +227,7 @@ def _result(
         best=None if best is None else {"step": best["step"], "mrr": best["mrr"]},
         metrics=metrics,
         date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        shared_device=bench.shared_device,
     )
 
 

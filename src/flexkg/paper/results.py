@@ -41,7 +41,8 @@ class Result:
     torch: str
     device: str
     seconds: Mapping[str, float]
-    """`train`, `evaluate`, and `whole`: both with all that goes before, between and after."""
+    """`train`, `evaluate`, and `whole`: both with all that goes before, between and after. Where it could be told also
+    `start`: the part of `train` before the first steps came at their later pace, which is compilation for the most."""
     queries_per_second: float
     steps: int
     peak_memory: int | None
@@ -52,6 +53,8 @@ class Result:
     metrics: Mapping[str, Any]
     """As `flexkg evaluate` gives them; of a `time`, seconds for each step."""
     date: str
+    shared_device: bool = False
+    """Whether something else used the device meanwhile: then its seconds compare with no others."""
     path: Path | None = None
     """Where it was read from."""
 
@@ -90,6 +93,8 @@ def load(path: Path) -> Result:
             f"{path} has version {content.get('version')!r}; this flexkg reads {VERSION}.", hint="Upgrade flexkg."
         )
     names = [field.name for field in fields(Result) if field.name != "path"]
+    # What came up later has a default.
+    content = {"shared_device": False, **content}
     if missing := [name for name in names if name not in content]:
         raise DataError(f"{path} has no {missing[0]}.", hint=_ANEW)
     for name in names:
@@ -212,4 +217,5 @@ _TYPES: Final = {
     "best": lambda value: isinstance(value, dict | None),
     "metrics": _metrics,
     "date": _text,
+    "shared_device": lambda value: isinstance(value, bool),
 }

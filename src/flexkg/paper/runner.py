@@ -136,10 +136,14 @@ def work_off(
     budget: Budget,
     device: torch.device,
     *,
+    shared_device: bool = False,
     say: Callable[[str], None] = lambda _: None,
     watch: Callable[[Job], AbstractContextManager[Callable[[Progress], None]]] = lambda _: nullcontext(lambda _: None),
 ) -> Report:
-    """Make the runs, one result file each as soon as it is there, until all are done or the budget is spent."""
+    """Make the runs, one result file each as soon as it is there, until all are done or the budget is spent.
+
+    `shared_device` says that something else computes there meanwhile.
+    """
     from flexkg.paper.measure import Stopped, measure_run, measure_time
 
     report = Report()
@@ -156,7 +160,8 @@ def work_off(
         say(f"{job.name} ({number + 1} of {len(jobs)})")
         make = measure_time if job.kind == "time" else measure_run
         with watch(job) as watching:
-            outcome = make(job, replace(benches[job.dataset], report=watching), budget.over)
+            bench = replace(benches[job.dataset], shared_device=shared_device, report=watching)
+            outcome = make(job, bench, budget.over)
         if isinstance(outcome, Stopped):
             say(f"{job.name} stopped at step {outcome.steps:,}; it goes on next time")
             report.left.append(job.name)

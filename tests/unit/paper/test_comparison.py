@@ -40,7 +40,7 @@ shapes = ["1p", "2i"]
 
 [models.Other]
 recipe = "transe"
-set = ["model.dim=8", "training.batch_size=32", "training.negatives=4", "training.steps=2"]
+set = ["model.dim=8", "training.batch_size=32", "training.negatives=4", "training.steps=20"]
 shapes = ["1p"]
 
 [tables.versus]
@@ -80,7 +80,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("comparison")
     (folder / "plan.toml").write_text(PLAN)
     assert run(["paper", "workload", "world", "--count", "30", *places(folder)[:4]]) == 0
-    assert run(["paper", "run", "all", "--device", "cpu", *places(folder)]) == 0
+    assert run(["paper", "run", "all", "--device", "cpu", "--shared-device", *places(folder)]) == 0
     return folder
 
 
@@ -107,6 +107,7 @@ def test_every_querys_value_is_kept_beside_the_results_that_are_compared(folder)
         assert len(column) == len(full[shape]) > 0
         assert np.abs(column - full[shape].values["mrr"]).max() < 1e-5
     assert load_queries(result(folder, "transe-seed1")) is None
+    assert all(found.shared_device and found.seconds["start"] >= 0 for found in load_all(folder / "results"))
 
 
 def test_differences_are_means_over_seeds_and_intervals_are_of_pairs(folder):

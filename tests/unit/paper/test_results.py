@@ -9,6 +9,7 @@ import pytest
 
 from flexkg.config import load_recipe
 from flexkg.errors import DataError
+from flexkg.paper.measure import start_seconds
 from flexkg.paper.plan import Job
 from flexkg.paper.results import Result, find, load, load_all, save
 
@@ -99,3 +100,28 @@ def test_settings_that_came_up_later_do_not_make_a_result_old():
     newer = replace(RESULT, config={**RESULT.config, "data": {"train_on": "all"}}, date="2027-01-01T00:00:00Z")
     where = {"kind": "run", "dataset": "world", "recipe": "flex-small", "seed": 7}
     assert find([newer, old], config=RESULT.config, **where) is old
+
+
+def test_a_result_from_before_shared_devices_had_its_own(tmp_path):
+    path = save(replace(RESULT, shared_device=True), tmp_path)
+    assert load(path).shared_device is True
+    content = json.loads(path.read_text())
+    del content["shared_device"]
+    path.write_text(json.dumps(content))
+    assert load(path).shared_device is False
+    path.write_text(json.dumps(content | {"shared_device": "perhaps"}))
+    with pytest.raises(DataError, match="shared_device cannot be 'perhaps'"):
+        load(path)
+
+
+def test_the_start_is_what_the_first_steps_took_longer(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    # 100 queries a step; 1,000 queries/s but for the first ten steps, which took 8 seconds instead of one.
+    rows = [{"step": 10, "queries_per_second": 125.0, "seconds": 8.0}]
+    rows += [{"step": 10 * number, "queries_per_second": 1000.0, "seconds": 7.0 + number} for number in range(2, 7)]
+    rows.insert(3, {"step": 30, "valid_mrr": 0.5, "seconds": 10.0})
+    summary = {"steps": 60, "seconds": 13.0, "queries_per_second": 6000 / 13}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert start_seconds(path, summary) == pytest.approx(7.0)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:4]))
+    assert start_seconds(path, summary) is None
