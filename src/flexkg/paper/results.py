@@ -173,6 +173,10 @@ def _whole(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _workload(value: Any) -> bool:
     return (
         isinstance(value, dict)
@@ -217,5 +221,5 @@ _TYPES: Final = {
     "best": lambda value: isinstance(value, dict | None),
     "metrics": _metrics,
     "date": _text,
-    "shared_device": lambda value: isinstance(value, bool),
+    "shared_device": _flag,
 }
