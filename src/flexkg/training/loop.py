@@ -247,7 +247,7 @@ class Trainer:
                 )
 
     def _capture(self, place: int) -> CapturedRound:
-        loss_of = torch.compile(self._loss(place)) if self.settings.compile else self._loss(place)
+        loss_of = torch.compile(self._loss(place), dynamic=False) if self.settings.compile else self._loss(place)
         at = torch.tensor(self.step * len(self.rounds) + place, device=self.device)
         return CapturedRound(at, len(self.rounds), lambda at: self._backward(loss_of, at), self._apply)
 
