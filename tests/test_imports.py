@@ -59,9 +59,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "training",
         "version",
     },
-    "api": {"errors", "query", "kg", "plan", "engine", "sampling"},
+    "frames": {"errors"},
+    "api": {"errors", "frames", "query", "kg", "plan", "engine", "sampling"},
     "predictor": {
         "errors",
+        "frames",
         "query",
         "kg",
         "plan",

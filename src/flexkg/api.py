@@ -13,6 +13,7 @@ from flexkg.engine.engine import Engine
 from flexkg.engine.files import members
 from flexkg.engine.witness import Prover
 from flexkg.errors import FlexError, QueryError
+from flexkg.frames import pandas_frame, polars_frame
 from flexkg.kg import catalog
 from flexkg.kg.dataset import SPLITS
 from flexkg.query import parse, statement, to_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from flexkg.kg.dataset import Dataset
 
 _SHOWN = 20
+_COLUMNS = {"entity": str, "name": str}
 
 
 def load(data: str | Path) -> KnowledgeGraph:
@@ -142,15 +144,11 @@ class Answers:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with the columns entity and name."""
-        import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-        return pandas.DataFrame(self.to_dicts(), columns=["entity", "name"])
+        return pandas_frame(self.to_dicts(), _COLUMNS)
 
     def to_polars(self) -> Any:
         """A polars DataFrame with the columns entity and name."""
-        import polars  # type: ignore[import-not-found,unused-ignore]
-
-        return polars.DataFrame(self.to_dicts(), schema={"entity": polars.String, "name": polars.String})
+        return polars_frame(self.to_dicts(), _COLUMNS)
 
     def __len__(self) -> int:
         return self.count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import flexkg
@@ -91,8 +93,23 @@ def test_an_unknown_split_says_which_there_are(world):
         world.answer("?x : borders(France, ?x)", graph="all")
 
 
-def test_frames_when_their_package_is_installed(world):
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = world.answer("?x : borders(Portugal, ?x)").to_pandas()
-    assert isinstance(frame, pandas.DataFrame)
-    assert frame["name"].tolist() == ["Spain"]
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_answers_as_a_frame(world, package):
+    library = pytest.importorskip(package, reason=f"{package} is not installed")
+    frame = getattr(world.answer("?x : borders(Portugal, ?x)"), f"to_{package}")()
+    assert isinstance(frame, library.DataFrame)
+    assert list(frame.columns) == ["entity", "name"]
+    assert list(frame["entity"]) == ["country:ES"]
+    assert list(frame["name"]) == ["Spain"]
+    nothing = getattr(world.answer("?x : borders(Iceland, ?x)"), f"to_{package}")()
+    assert nothing.shape == (0, 2)
+    assert dict(zip(nothing.columns, nothing.dtypes, strict=True)) == dict(
+        zip(frame.columns, frame.dtypes, strict=True)
+    )
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_frame_without_its_package_says_what_to_install(world, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(flexkg.FlexError, match=rf'A {package} frame needs .* pip install "flexkg\[frames\]"'):
+        getattr(world.answer("?x : borders(Portugal, ?x)"), f"to_{package}")()

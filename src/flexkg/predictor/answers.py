@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-COLUMNS = ("rank", "entity", "name", "score", "probability", "known")
+COLUMNS = {"rank": int, "entity": str, "name": str, "score": float, "probability": float, "known": bool}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
+from flexkg.frames import pandas_frame, polars_frame
 from flexkg.predictor.answers import COLUMNS, Prediction, mark
 from flexkg.predictor.explain import explain
 
@@ -67,16 +68,11 @@ class Predictions:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each answer."""
-        import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-        return pandas.DataFrame(self.to_dicts(), columns=list(COLUMNS))
+        return pandas_frame(self.to_dicts(), COLUMNS)
 
     def to_polars(self) -> Any:
         """A polars DataFrame with a row for each answer."""
-        import polars  # type: ignore[import-not-found,unused-ignore]
-
-        kinds = (polars.Int64, polars.String, polars.String, polars.Float64, polars.Float64, polars.Boolean)
-        return polars.DataFrame(self.to_dicts(), schema=dict(zip(COLUMNS, kinds, strict=True)))
+        return polars_frame(self.to_dicts(), COLUMNS)
 
     def summary(self) -> str:
         """One line: how many answers are known, and how many there may be."""

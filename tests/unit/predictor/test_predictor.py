@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -260,11 +261,31 @@ def test_names_are_escaped_in_notebooks(tmp_path):
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 def test_frames(predictor, package):
-    pytest.importorskip(package)
-    found = predictor.ask(QUERIES["1p"], 3)
-    frame = found.to_pandas() if package == "pandas" else found.to_polars()
+    library = pytest.importorskip(package, reason=f"{package} is not installed")
+
+    def framed(found):
+        frame = getattr(found, f"to_{package}")()
+        assert isinstance(frame, library.DataFrame)
+        return frame
+
+    found = predictor.ask(QUERIES["1p"], 12)
+    assert {answer.known for answer in found} == {True, False}
+    frame = framed(found)
     assert list(frame.columns) == ["rank", "entity", "name", "score", "probability", "known"]
-    assert list(frame["name"]) == found.names()
+    for column in frame.columns:
+        assert list(frame[column]) == [row[column] for row in found.to_dicts()]
+    # Neither without rows nor without probabilities do the columns change their types.
+    bare = dataclasses.replace(
+        found, answers=tuple(dataclasses.replace(answer, probability=None) for answer in found.answers)
+    )
+    types = [str(kind) for kind in frame.dtypes]
+    assert types[3:] == (["float64", "float64", "bool"] if package == "pandas" else ["Float64", "Float64", "Boolean"])
+    for other, rows in ((predictor.ask(QUERIES["1p"], 0), 0), (bare, 12)):
+        made = framed(other)
+        assert made.shape == (rows, 6)
+        assert [str(kind) for kind in made.dtypes] == types
+    empty = framed(bare)["probability"]
+    assert int(empty.isna().sum() if package == "pandas" else empty.null_count()) == 12
 
 
 @pytest.mark.parametrize(
