@@ -14,6 +14,9 @@ def main() -> None:
     text, images = results_page(ROOT / "results")
     docs = ROOT / "docs"
     (docs / "results.md").write_text(text, encoding="utf-8")
+    for old in (docs / "img").glob("results-*.svg"):
+        if old.name not in images:
+            old.unlink()
     for name, image in images.items():
         (docs / "img" / name).write_text(image, encoding="utf-8")
     print(f"docs/results.md written, with {len(images)} plots")

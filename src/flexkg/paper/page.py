@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flexkg.paper.bars import draw_bars
+from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.listing import AVERAGES, draw_runs, list_runs, list_seeds
 from flexkg.paper.plan import the_paper
-from flexkg.paper.render import Page, notes_of, page_of, triple
+from flexkg.paper.plots import draw_curves, draw_shapes
+from flexkg.paper.render import Page, notes_of, number, page_of, triple
 from flexkg.paper.results import load_all
+from flexkg.paper.tables import AVERAGE
 from flexkg.paper.workloads import read_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from flexkg.paper.cells import Filled
     from flexkg.paper.results import Result
-    from flexkg.paper.workloads import Registry
+    from flexkg.paper.workloads import Entry, Registry
 
 _HEAD = """\
 # Results
@@ -33,27 +37,143 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     found = load_all(folder)
     registry = read_registry(folder)
     book = the_paper()
-    pages = [page_of(table, book, found, registry) for table in book.tables.values()]
-    plots = _plots(pages)
-    parts = [_HEAD, _queries(registry), _runs(found)]
-    for page in pages:
+    pages = {table.name: page_of(table, book, found, registry) for table in book.tables.values()}
+    images: dict[str, str] = {}
+    parts = [_HEAD, _glance(pages, registry), _queries(registry)]
+    for dataset in pages["main-epfo"].table.datasets:
+        parts += _plots(dataset, pages, found, registry, images)
+    parts += [_comparison(pages["comparison"]), list_runs(found), list_seeds(found), "## The paper's tables\n"]
+    for name, page in pages.items():
+        if name == "comparison":
+            continue
         parts.append(_section(page))
-        if page.table.name == "main-negation":
-            parts += [
-                f"![FLEX on {name}: MRR by shape, the paper's and ours](img/{file})\n" for name, file in plots.items()
-            ]
-    images = {file: draw_bars(pages, name) for name, file in plots.items()}
-    return "\n".join(parts), images
+        if name == "dimensions" and (drawing := _draw_dimensions(page)) is not None:
+            images["results-dimensions.svg"] = drawing
+            parts.append("![MRR and minutes of FLEX by dimension](img/results-dimensions.svg)\n")
+    return "\n".join(part for part in parts if part), images
 
 
-def _plots(pages: Sequence[Page]) -> dict[str, str]:
-    """For each graph on which FLEX was evaluated, the name of its plot."""
-    main = next(page for page in pages if page.table.name == "main-epfo")
-    return {
-        name: f"results-{name}.svg"
-        for name in main.table.datasets
-        if (cell := main.cell(name, "FLEX", "1p")) is not None and cell.ours is not None
-    }
+def _glance(pages: Mapping[str, Page], registry: Registry) -> str:
+    """What FLEX reached on each graph, beside the paper's."""
+    lines = [
+        "## FLEX at a glance",
+        "",
+        "Test MRR × 100, the paper's and **ours** (seed 1), and the minutes that it was trained.",
+        "",
+        "| graph | 1p | EPFO | negation | minutes | device | queries the same as the paper's |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    epfo, negation = pages["main-epfo"], pages["main-negation"]
+    for dataset in epfo.table.datasets:
+        filled = [
+            page.cell(dataset, "FLEX", column) for page, column in ((epfo, "1p"), (epfo, AVERAGE), (negation, AVERAGE))
+        ]
+        runs = [result for cell in filled if cell is not None for result in cell.results]
+        published = registry[dataset].published["test"] if dataset in registry else ()
+        cells = [dataset, *(_both(*triple(cell, "mrr")[:2]) for cell in filled)]
+        cells += [_minutes(runs[0]), runs[0].device] if runs else ["", ""]
+        lines.append("| " + " | ".join([*cells, _listed(published)]) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _minutes(result: Result) -> str:
+    return f"{result.seconds['train'] / 60:.1f}{' †' if result.shared_device else ''}"
+
+
+def _plots(
+    dataset: str, pages: Mapping[str, Page], found: Sequence[Result], registry: Registry, images: dict[str, str]
+) -> list[str]:
+    """The two plots of a graph, once something was measured on it."""
+    parts = []
+    if (shapes := _draw_shapes(dataset, pages)) is not None:
+        images[f"results-{dataset}.svg"] = shapes
+        parts.append(f"![{dataset}: MRR by shape, the paper's and ours](img/results-{dataset}.svg)\n")
+    if (minutes := draw_runs(found, dataset, the_paper())) is not None:
+        images[f"results-{dataset}-minutes.svg"] = minutes
+        parts.append(f"![{dataset}: MRR against minutes of training](img/results-{dataset}-minutes.svg)\n")
+    return [f"## {dataset}\n", *_asked(dataset, registry), *parts] if parts else []
+
+
+def _asked(dataset: str, registry: Registry) -> list[str]:
+    """A reminder beside the plots."""
+    if dataset not in registry:
+        return []
+    published, sampled = _queries_of(registry[dataset])
+    if not sampled:
+        return ["The test queries are the published ones, the same as the paper's.\n"]
+    return [f"Published test queries, the same as the paper's: {_listed(published)}. All others were sampled here.\n"]
+
+
+def _draw_shapes(dataset: str, pages: Mapping[str, Page]) -> str | None:
+    """FLEX in the paper and here, and the other models here, by shape; None where nothing was measured."""
+    main = [pages["main-epfo"], pages["main-negation"]]
+    rows = ["FLEX", *dict.fromkeys(row.row for page in main for row in page.table.rows if row.row != "FLEX")]
+    series: dict[str, dict[str, float]] = {"FLEX, paper": {}, **{f"{row}, ours": {} for row in rows}}
+    for filled in (filled for page in main for filled in page.cells):
+        cell = filled.cell
+        if cell.dataset != dataset or cell.column == AVERAGE:
+            continue
+        if cell.row == "FLEX" and cell.paper is not None:
+            series["FLEX, paper"][cell.column] = cell.paper
+        if filled.ours is not None:
+            series[f"{cell.row}, ours"][cell.column] = filled.ours
+    if not any(values for name, values in series.items() if name != "FLEX, paper"):
+        return None
+    shown = {name: values for name, values in series.items() if values or name == "FLEX, ours"}
+    return draw_shapes(
+        f"{dataset}: test MRR × 100 by shape", {"without negation": EPFO, "with negation": NEGATION}, shown
+    )
+
+
+def _draw_dimensions(page: Page) -> str | None:
+    """MRR and minutes over the dimension; None before two dimensions were measured."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for filled in page.cells:
+        if filled.ours is not None:
+            curves.setdefault(filled.cell.column, []).append((float(filled.cell.row), filled.ours))
+    if max(map(len, curves.values()), default=0) < 2:
+        return None
+    minutes = {"minutes": curves.pop("minutes")} if "minutes" in curves else {}
+    panels = {"MRR × 100": curves, **({"minutes of training": minutes} if minutes else {})}
+    return draw_curves("FLEX by dimension on FB15k-237", panels, "dimension")
+
+
+def _comparison(page: Page) -> str:
+    """FLEX minus the other models where both were measured; the rest is folded away."""
+    lines = [
+        f"## {page.table.title}",
+        "",
+        "FLEX minus the other model, MRR × 100 on the same test queries, paired bootstrap.",
+        "",
+    ]
+    measured = dict.fromkeys((filled.cell.dataset, filled.cell.row) for filled in page.cells if filled.ours is not None)
+    if measured:
+        lines += [
+            "| graph | FLEX minus | seeds | EPFO, paper | ours | by seed | negation, paper | ours | by seed |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        lines += ["| " + " | ".join(_compared(page, *place)) + " |" for place in measured]
+        lines += [""]
+    else:
+        lines += ["Not measured yet.", ""]
+    lines += [f"- {note}" for note in notes_of(page)] + [""]
+    return "\n".join([*lines, *_folded("By shape", _grid(page, measured or None))])
+
+
+def _compared(page: Page, dataset: str, row: str) -> list[str]:
+    cells = [dataset, row]
+    for column in AVERAGES:
+        filled = page.cell(dataset, row, column)
+        comparison = None if filled is None else filled.comparison
+        if filled is None or comparison is None:
+            cells += ["", "", ""]
+            continue
+        if len(cells) == 2:
+            cells.append(", ".join(map(str, comparison.seeds)))
+        paper, ours, _ = triple(filled, page.table.kind)
+        each = ", ".join(number(100 * value, page.table.kind) for value in comparison.each(filled.cell.shapes))
+        cells += [paper, f"**{ours}**", each]
+    return cells
 
 
 def _queries(registry: Registry) -> str:
@@ -69,70 +189,82 @@ def _queries(registry: Registry) -> str:
         "|---|---|---|---|---|",
     ]
     for name, entry in sorted(registry.items()):
-        published = entry.published["test"]
-        sampled = [shape for shape in entry.queries["test"] if shape not in published]
+        published, sampled = _queries_of(entry)
         cells = [_listed(published), _listed(sampled), str(entry.seed), f"`{entry.checksum[:12]}`"]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
+
+
+def _queries_of(entry: Entry) -> tuple[Sequence[str], Sequence[str]]:
+    """The shapes whose test queries are the published ones, and the others."""
+    published = entry.published["test"]
+    return published, [shape for shape in entry.queries["test"] if shape not in published]
 
 
 def _listed(shapes: Sequence[str]) -> str:
     return "all fourteen" if len(shapes) == 14 else " ".join(shapes) or "none"
 
 
-def _runs(found: Sequence[Result]) -> str:
-    """What was trained, on what, and how long it took."""
-    runs = [result for result in found if result.kind == "run"]
-    lines = ["## Runs", ""]
-    if not runs:
-        return "\n".join([*lines, "No run is recorded yet.", ""])
-    lines += [
-        "Minutes of training, and as a whole with preparation and evaluation; 95% intervals by bootstrap over queries.",
-        "",
-        "| run | device | steps | training | whole | queries/s | EPFO | negation |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for result in runs:
-        cells = [
-            f"`{result.dataset}/{result.name}`",
-            result.device,
-            f"{result.steps:,}",
-            f"{result.seconds['train'] / 60:.1f}",
-            f"{result.seconds['whole'] / 60:.1f}",
-            f"{result.queries_per_second:,.0f}",
-            _average(result, "mrr_epfo"),
-            _average(result, "mrr_negation"),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
-
-
-def _average(result: Result, name: str) -> str:
-    value = result.metrics.get(name)
-    if value is None:
-        return ""
-    average: Mapping[str, Any] = (result.metrics.get("averages") or {}).get(name) or {}
-    interval = average.get("ci95") or []
-    around = f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})" if len(interval) == 2 else ""
-    return f"{100 * value:.1f}{around}"
-
-
 def _section(page: Page) -> str:
-    """One table, its rows and columns as in the paper."""
+    """One table, its rows and columns as in the paper; folded away while there is nothing of ours in it."""
     table = page.table
-    several = len(table.datasets) > 1
-    lines = [f"## {table.title}", "", f"{table.source}. {table.unit[:1].upper()}{table.unit[1:]}.", ""]
-    head = (["graph"] if several else []) + [""] + list(table.columns)
-    lines += ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    for row in table.rows:
-        cells = [row.dataset] if several else []
-        cells.append(row.row)
-        for column in table.columns:
-            paper, ours, _ = triple(page.cell(row.dataset, row.row, column), table.kind)
-            cells.append(f"{paper} / **{ours}**" if paper and ours else paper or (f"**{ours}**" if ours else ""))
-        lines.append("| " + " | ".join(cells) + " |")
-    lines.append("")
+    lines = [f"### {table.title}", "", f"{table.source}. {table.unit[:1].upper()}{table.unit[1:]}.", ""]
+    grid = _grid(page)
+    if not page.recorded:
+        known = any(filled.cell.paper is not None for filled in page.cells)
+        lines += _folded("Not measured yet; the paper's figures", grid) if known else ["Not measured yet.", ""]
+    else:
+        lines += [*grid, ""]
     if any(filled.results and not filled.exact for filled in page.cells):
         lines += ["`~`: made with settings or queries that have changed since.", ""]
-    lines += [f"- {note}" for note in notes_of(page)]
-    return "\n".join([*lines, ""] if notes_of(page) else lines)
+    notes = [*notes_of(page), *_measured(page)]
+    return "\n".join([*lines, *(f"- {note}" for note in notes), ""] if notes else lines)
+
+
+def _grid(page: Page, places: Collection[tuple[str, str]] | None = None) -> list[str]:
+    """The lines of a table; only some rows of it, if told which."""
+    table = page.table
+    several = len(table.datasets) > 1
+    head = (["graph"] if several else []) + [""] + list(table.columns)
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for row in table.rows:
+        if places is None or (row.dataset, row.row) in places:
+            cells = [_cell(page.cell(row.dataset, row.row, column), table.kind) for column in table.columns]
+            lines.append("| " + " | ".join([*([row.dataset] if several else []), row.row, *cells]) + " |")
+    return lines
+
+
+def _cell(filled: Filled | None, kind: str) -> str:
+    paper, ours, _ = triple(filled, kind)
+    if kind == "time" and filled is not None and filled.ours is not None:
+        # Days are the paper's measure; ours are seldom that long.
+        shared = any(result.shared_device for result in filled.results)
+        ours += f" d = {24 * 60 * filled.ours:.0f} min{' †' if shared else ''}"
+    return _both(paper, ours)
+
+
+def _both(paper: str, ours: str) -> str:
+    return f"{paper} / **{ours}**" if paper and ours else paper or (f"**{ours}**" if ours else "")
+
+
+def _measured(page: Page) -> list[str]:
+    """What has to be known of our own measurements."""
+    notes = []
+    results = [result for filled in page.cells for result in filled.results]
+    if page.table.kind == "time" and results:
+        notes.append(f"Ours were measured on: {', '.join(sorted({result.device for result in results}))}.")
+        if any(result.shared_device for result in results):
+            notes.append("† Something else used the device meanwhile.")
+    if page.table.kind == "error-bars":
+        for dataset in page.table.datasets:
+            seeds = sorted({result.seed for result in results if result.dataset == dataset})
+            if seeds:
+                notes.append(
+                    f"Ours on {dataset}: {'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}."
+                )
+    return notes
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    """Lines that are shown when asked for."""
+    return ['<details markdown="1">', f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]

@@ -8,18 +8,16 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from flexkg.cli.main import run
-from flexkg.paper.cells import EPFO, NEGATION, cells_of
-from flexkg.paper.page import results_page
+from flexkg.paper.cells import cells_of
 from flexkg.paper.plan import Book, the_paper
-from flexkg.paper.results import Result, load_all, save
+from flexkg.paper.results import load_all
 from flexkg.paper.runner import Budget, Place, missing, work_off
-from flexkg.paper.workloads import read_registry, write_registry
+from flexkg.paper.workloads import read_registry
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
@@ -213,14 +211,6 @@ def test_a_cell_is_chosen_by_row_column_and_graph():
     assert len(missing(book.select("running-time"), book, [], {})) == 25
 
 
-def test_the_page_of_results_is_up_to_date():
-    text, images = results_page(ROOT / "results")
-    again = "run: python scripts/results_page.py"
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == text, again
-    for name, image in images.items():
-        assert (ROOT / "docs" / "img" / name).read_text(encoding="utf-8") == image, again
-
-
 def test_a_model_without_negation_is_validated_on_what_it_can_say(folder, capsys):
     """The paper's workload has all shapes; GQE and Query2box are trained on it all the same."""
     out = folder / "gqe"
@@ -231,32 +221,6 @@ def test_a_model_without_negation_is_validated_on_what_it_can_say(folder, capsys
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     [last] = [row for row in rows if "valid" in row and row["step"] == 2]
     assert set(last["valid"]) == {"1p", "2p", "3p", "2i", "3i", "ip", "pi", "2u", "up"}
-
-
-def test_the_page_shows_what_is_recorded(tmp_path):
-    registry = read_registry(ROOT / "results")
-    write_registry(tmp_path, registry)
-    [job] = missing(the_paper().select("main-epfo"), the_paper(), [], registry, ["nell995", "FLEX"])
-    shapes = {shape: {"queries": 10, "mrr": 0.25, "hits@1": 0.1} for shape in (*EPFO, *NEGATION)}
-    averages = {"mrr_epfo": {"ci95": [0.24, 0.26]}}
-    result = Result(
-        kind="run", dataset="nell995", data_checksum="", recipe=job.recipe, label="", overrides=job.overrides,
-        workload={"seed": 0, "checksum": registry["nell995"].checksum, "published": {}},
-        config=job.config.model_dump(mode="json"), seed=job.seed, flexkg="", torch="", device="a GPU",
-        seconds={"train": 600.0, "evaluate": 6.0, "whole": 660.0}, queries_per_second=1e6, steps=1000, peak_memory=1,
-        parameters=1, best=None, date="", metrics={"shapes": shapes, "mrr_epfo": 0.25, "averages": averages},
-    )  # fmt: skip
-    save(result, tmp_path)
-    text, images = results_page(tmp_path)
-    run_row = "| `nell995/flex-seed1.json` | a GPU | 1,000 | 10.0 | 11.0 | 1,000,000 | 25.0 (24.0 to 26.0) |  |"
-    assert run_row in text
-    assert "| nell995 | FLEX | 57.8 / **25.0** | 16.8 / **25.0** |" in text
-    assert "| nell995 | FLEX | 57.8 ±0.012 / **25.0** |" in text  # one seed of five: a mean without a deviation
-    assert "~" not in text
-    assert list(images) == ["results-nell995.svg"]
-    drawing = ElementTree.fromstring(images["results-nell995.svg"])
-    bars = [part for part in drawing if part.tag.endswith("rect") and part.get("fill") == "#3f51b5"]
-    assert len(bars) == 1 + 14  # the legend's, and one for each shape
 
 
 def test_a_word_that_fits_no_cell_is_named(capsys):

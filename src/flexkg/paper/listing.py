@@ -1,0 +1,138 @@
+"""The recorded runs as tables and plots of the page of results: what each took and gave, and the spread over seeds."""
+
+from __future__ import annotations
+
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.plots import Point, draw_minutes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flexkg.paper.plan import Book
+    from flexkg.paper.results import Result
+
+AVERAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "EPFO": ("mrr_epfo", EPFO),
+    "negation": ("mrr_negation", NEGATION),
+}
+"""Names of the averages, what `flexkg evaluate` calls them, and the shapes that they are over."""
+
+
+def average_of(result: Result, name: str) -> float | None:
+    """MRR × 100 over all shapes of an average; None where one of them was not evaluated."""
+    shapes = result.metrics.get("shapes", {})
+    members = AVERAGES[name][1]
+    return 100 * fmean(shapes[shape]["mrr"] for shape in members) if set(members) <= set(shapes) else None
+
+
+def with_interval(result: Result, name: str) -> str:
+    """An average with its 95% interval, as text."""
+    value = average_of(result, name)
+    if value is None:
+        return ""
+    average: Mapping[str, Any] = (result.metrics.get("averages") or {}).get(AVERAGES[name][0]) or {}
+    interval = average.get("ci95") or []
+    around = f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})" if len(interval) == 2 else ""
+    return f"{value:.1f}{around}"
+
+
+def list_runs(found: Sequence[Result]) -> str:
+    """What was trained, on what, how long it took and what it gave."""
+    runs = sorted((result for result in found if result.kind == "run"), key=_order)
+    lines = ["## Runs", ""]
+    if not runs:
+        return "\n".join([*lines, "No run is recorded yet.", ""])
+    lines += [
+        "Every run that was trained to its end. Minutes of training, validations and checkpoints included; of these",
+        "what the first steps took longer than later ones, which is compilation for the most; and as a whole, with",
+        "preparation, calibration and the evaluation of all test queries. MRR × 100 with 95% intervals by bootstrap",
+        "over the queries. The weights are those of the best validation.",
+        "",
+        "| run | device | steps | training | of it start | whole | queries/s | 1p | EPFO | negation |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for result in runs:
+        start = result.seconds.get("start")
+        mark = " †" if result.shared_device else ""
+        shapes = result.metrics.get("shapes", {})
+        cells = [
+            f"`{result.dataset}/{result.name.removesuffix('.json')}`",
+            result.device,
+            f"{result.steps:,}",
+            f"{result.seconds['train'] / 60:.1f}{mark}",
+            "" if start is None else f"{start / 60:.1f}",
+            f"{result.seconds['whole'] / 60:.1f}{mark}",
+            f"{result.queries_per_second:,.0f}{mark}",
+            f"{100 * shapes['1p']['mrr']:.1f}" if "1p" in shapes else "",
+            with_interval(result, "EPFO"),
+            with_interval(result, "negation"),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    if any(result.shared_device for result in runs):
+        lines += ["", "† Something else used the device meanwhile: these times compare with no others."]
+    return "\n".join([*lines, ""])
+
+
+def list_seeds(found: Sequence[Result]) -> str:
+    """Mean and standard deviation of the runs that differ by their seed alone; empty where there are none."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for result in sorted((result for result in found if result.kind == "run"), key=_order):
+        groups.setdefault((result.dataset, result.recipe, result.label), []).append(result)
+    several = {key: runs for key, runs in groups.items() if len(runs) > 1}
+    if not several:
+        return ""
+    lines = [
+        "### Over seeds",
+        "",
+        "MRR × 100: mean and standard deviation over the seeds of a run. Of the paper's tables below only the error",
+        "bars are over several seeds; the others show seed 1.",
+        "",
+        "| graph | run | seeds | 1p | EPFO | negation |",
+        "|---|---|---|---|---|---|",
+    ]
+    for (dataset, recipe, label), runs in several.items():
+        ones = [100 * run.metrics["shapes"]["1p"]["mrr"] for run in runs if "1p" in run.metrics.get("shapes", {})]
+        averages = [[average_of(run, name) for run in runs] for name in AVERAGES]
+        cells = [
+            dataset,
+            f"{recipe} {label}".strip(),
+            ", ".join(str(run.seed) for run in runs),
+            *map(_spread, [ones, *averages]),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def draw_runs(found: Sequence[Result], dataset: str, book: Book) -> str | None:
+    """MRR against minutes of training for the runs of a graph that answer all shapes without negation."""
+    runs = [run for run in sorted(found, key=_order) if run.kind == "run" and run.dataset == dataset]
+    panels: dict[str, list[Point]] = {}
+    for name in AVERAGES:
+        for run in runs:
+            value = average_of(run, name)
+            if value is not None:
+                minutes = run.seconds["train"] / 60
+                title = f"{run.recipe} {run.label}".strip()
+                note = f"{title}, seed {run.seed}: {value:.1f} after {minutes:.1f} minutes on {run.device}"
+                panels.setdefault(name, []).append(Point(title, note, minutes, value, run.shared_device))
+    if not panels:
+        return None
+    levels = {}
+    for name in panels:
+        printed = [book.printed(dataset, "FLEX", shape) for shape in AVERAGES[name][1]]
+        values = [value for value in printed if value is not None]
+        if len(values) == len(printed):
+            levels[name] = (fmean(values), "FLEX in the paper")
+    return draw_minutes(f"{dataset}: test MRR × 100 against minutes of training", panels, levels, "minutes of training")
+
+
+def _spread(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return "" if len(known) < 2 else f"{fmean(known):.2f} ±{stdev(known):.2f}"
+
+
+def _order(result: Result) -> tuple[str, str, str, int]:
+    return result.dataset, result.recipe, result.label, result.seed

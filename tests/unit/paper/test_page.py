@@ -1,0 +1,158 @@
+"""The page of results: made from the files alone, each table and plot once there is something to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.page import results_page
+from flexkg.paper.plan import Job, the_paper
+from flexkg.paper.queries import save_queries
+from flexkg.paper.results import Result, save
+from flexkg.paper.runner import missing
+from flexkg.paper.workloads import read_registry, write_registry
+
+ROOT = Path(__file__).resolve().parents[3]
+BOOK = the_paper()
+REGISTRY = read_registry(ROOT / "results")
+
+
+def record(folder: Path, job: Job, mrr: float, *, queries: bool = False, **more) -> Result:
+    """A result as if the job had been run: every query of every shape with the same value."""
+    shapes = job.shapes or (EPFO if job.recipe in ("gqe", "query2box") else (*EPFO, *NEGATION))
+    rows = {shape: {"queries": 8, "mrr": mrr, "hits@1": mrr, "hits@3": mrr, "hits@10": mrr} for shape in shapes}
+    metrics = {"shapes": rows, "averages": {"mrr_epfo": {"ci95": [mrr - 0.01, mrr + 0.01]}}}
+    values = {
+        "kind": job.kind, "dataset": job.dataset, "data_checksum": "", "recipe": job.recipe, "label": job.label,
+        "overrides": job.overrides, "config": job.config.model_dump(mode="json"), "seed": job.seed, "flexkg": "",
+        "workload": {"seed": 0, "checksum": REGISTRY[job.dataset].checksum, "published": {}}, "torch": "",
+        "device": "a GPU", "seconds": {"train": 600.0, "evaluate": 6.0, "whole": 660.0}, "queries_per_second": 1e6,
+        "steps": 1000, "peak_memory": 1, "parameters": 1, "best": {"step": 1000, "mrr": mrr}, "date": "2026-01-01",
+        "metrics": metrics if job.kind == "run" else {"seconds_per_step": 0.002},
+    }  # fmt: skip
+    result = Result(**values | more)
+    path = save(result, folder)
+    if queries:
+        column = SimpleNamespace(values={"mrr": np.full(8, mrr)}, fingerprint="same")
+        save_queries(path, dict.fromkeys(shapes, column), result.date)
+    return result
+
+
+def jobs(table: str, *words: str) -> list[Job]:
+    return missing(BOOK.select(table), BOOK, [], REGISTRY, words)
+
+
+def marks(drawing: str, tag: str, colour: str) -> int:
+    return sum(part.tag.endswith(tag) and part.get("fill") == colour for part in ElementTree.fromstring(drawing).iter())
+
+
+def test_the_page_of_results_is_up_to_date():
+    text, images = results_page(ROOT / "results")
+    again = "run: python scripts/results_page.py"
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == text, again
+    for name, image in images.items():
+        assert (ROOT / "docs" / "img" / name).read_text(encoding="utf-8") == image, again
+    there = {path.name for path in (ROOT / "docs" / "img").glob("results-*.svg")}
+    assert there == set(images), "plots of the page that it no longer has"
+
+
+def test_without_results_the_papers_figures_are_folded_away(tmp_path):
+    text, images = results_page(tmp_path)
+    assert images == {}
+    assert "No run is recorded yet." in text
+    before, _, after = text.partition("### MRR on queries with negation")[2].partition("</details>")
+    assert "<summary>Not measured yet; the paper's figures</summary>" in before
+    assert "| fb15k | BetaE | 14.3 |" in before
+    assert "### FLEX by dimension" in after
+    assert "| 200 |" not in after.partition("### FLEX by dimension")[2].partition("###")[0]  # nothing to fold either
+
+
+def test_a_single_run_fills_its_cells_everywhere(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    [job] = jobs("main-epfo", "nell995", "FLEX")
+    record(tmp_path, job, 0.25, seconds={"train": 600.0, "evaluate": 6.0, "whole": 660.0, "start": 30.0})
+    text, images = results_page(tmp_path)
+    row = "| `nell995/flex-seed1` | a GPU | 1,000 | 10.0 | 0.5 | 11.0 | 1,000,000 | 25.0 | 25.0 (24.0 to 26.0) | 25.0 |"
+    assert row in text
+    assert "| nell995 | 57.8 / **25.0** | 28.2 / **25.0** | 6.7 / **25.0** | 10.0 | a GPU | all fourteen |" in text
+    assert "| nell995 | FLEX | 57.8 / **25.0** | 16.8 / **25.0** |" in text
+    assert "| nell995 | FLEX | 57.8 ±0.012 / **25.0** |" in text  # one seed of five: a mean without a deviation
+    assert "- Ours on nell995: seed 1." in text
+    assert "~" not in text
+    assert "†" not in text
+    assert "### Over seeds" not in text
+    assert list(images) == ["results-nell995.svg", "results-nell995-minutes.svg"]
+    shapes = images["results-nell995.svg"]
+    assert marks(shapes, "rect", "#1d4ed8") == marks(shapes, "rect", "#9ca3af") == 1 + 14  # and one in the legend
+    assert marks(images["results-nell995-minutes.svg"], "circle", "#1d4ed8") == 3  # two averages, and a legend
+
+
+def test_models_are_compared_over_the_seeds_that_both_have(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    pairs = [[BOOK.job(name, "fb15k-237", seed=1) for name in ("FLEX", other)] for other in ("ConE", "GQE")]
+    [flex, cone], [_, gqe] = pairs
+    record(tmp_path, flex, 0.25, queries=True)
+    record(tmp_path, cone, 0.235, queries=True, shared_device=True)
+    record(tmp_path, gqe, 0.2, queries=True)
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=10), 0.27)
+    text, images = results_page(tmp_path)
+    # All queries differ alike, so that the interval has no width; the paper's rows differ by 1.2 and 0.54.
+    same = "**+1.50 (+1.50 to +1.50)**"
+    assert f"| fb15k-237 | ConE | 1 | +1.20 | {same} | +1.50 | +0.54 | {same} | +1.50 |" in text
+    assert "| fb15k-237 | GQE | 1 | +7.99 | **+5.00 (+5.00 to +5.00)** | +5.00 |  |  |  |" in text
+    assert "| nell995 | ConE |" not in text.partition("## Runs")[0]
+    assert "| fb15k-237 | flex | 1, 10 | 26.00 ±1.41 | 26.00 ±1.41 | 26.00 ±1.41 |" in text
+    assert "| `fb15k-237/cone-seed1` | a GPU | 1,000 | 10.0 † |  | 11.0 † | 1,000,000 † |" in text
+    assert "† Something else used the device meanwhile" in text
+    assert "- Ours on fb15k-237: seeds 1, 10." in text
+    dots = ElementTree.fromstring(images["results-fb15k-237-minutes.svg"]).iter()
+    notes = [part[0].text for part in dots if part.tag.endswith("circle")]
+    assert "cone, seed 1: 23.5 after 10.0 minutes on a GPU" in notes
+    assert len(notes) == 4 + 3 + 3  # with, without negation, in the legend
+    assert marks(images["results-fb15k-237-minutes.svg"], "circle", "white") == 2  # of a shared device
+    assert marks(images["results-fb15k-237.svg"], "rect", "#c2410c") == 1 + 9  # GQE, after the legend
+    assert marks(images["results-fb15k-237.svg"], "rect", "#15803d") == 1 + 14  # ConE
+
+
+def test_a_run_of_some_shapes_has_no_average(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    [job] = jobs("link-prediction", "TransE")
+    record(tmp_path, job, 0.3)
+    text, images = results_page(tmp_path)
+    assert "| `fb15k-237/transe-seed1` | a GPU | 1,000 | 10.0 |  | 11.0 | 1,000,000 | 30.0 |  |  |" in text
+    assert "| mrr | 43.6 | 41.8 | 45.1 | **30.0** |" in text
+    assert images == {}
+
+
+def test_days_are_shown_in_minutes_too_and_dimensions_are_drawn(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    for job in jobs("running-time", "BetaE"):
+        record(tmp_path, job, 0.0, shared_device=job.label == "d200")
+    for place, job in enumerate(jobs("dimensions")):
+        record(tmp_path, job, 0.2 + place / 100)
+    text, images = results_page(tmp_path)
+    # 300,000 steps of 2 ms: ten minutes.
+    assert "| 200 | 3.5 / **0.0069 d = 10 min †** | 1.9 | 1.2 |" in text
+    assert "| 1000 | 4.9 / **0.0069 d = 10 min** | 2.6 |" in text
+    assert "- Ours were measured on: a GPU." in text
+    assert "![MRR and minutes of FLEX by dimension](img/results-dimensions.svg)" in text
+    assert "| 400 | **21.0** | **21.0** | **21.0** | **21.0** | **10.0** |" in text
+    drawing = ElementTree.fromstring(images["results-dimensions.svg"])
+    assert sum(part.tag.endswith("circle") for part in drawing.iter()) == 5 * 5
+
+
+@pytest.mark.parametrize("name", ["results-nell995.svg", "results-nell995-minutes.svg"])
+def test_nothing_is_drawn_outside_of_a_plot(tmp_path, name):
+    write_registry(tmp_path, REGISTRY)
+    for number, job in enumerate(jobs("main", "nell995")):
+        record(tmp_path, job, 0.15 * (number + 1), seconds={"train": 7.0 * 10**number, "evaluate": 1.0, "whole": 1e6})
+    drawing = ElementTree.fromstring(results_page(tmp_path)[1][name])
+    _, _, width, height = map(float, drawing.get("viewBox").split())
+    for part in drawing.iter():
+        for key, most in (("x", width), ("cx", width), ("y", height), ("cy", height)):
+            assert 0 <= float(part.get(key, 0)) <= most, ElementTree.tostring(part)
