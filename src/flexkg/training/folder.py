@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from flexkg.config import build_model, parse_config
-from flexkg.errors import DataError
+from flexkg.errors import DataError, TrainingError
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.storage import os_errors, read_json
 
@@ -22,8 +22,28 @@ if TYPE_CHECKING:
 
     from flexkg.config import RunConfig
     from flexkg.models import QueryModel
+    from flexkg.sampling.workload import Workload
 
 FORMAT, VERSION = "flexkg-run", 1
+
+
+def describe_workload(workload: Workload, *, given: bool) -> dict[str, Any]:
+    """What a run's manifest keeps of the queries that it learns from; no path, since the run may travel."""
+    return {"name": workload.folder.resolve().name, "checksum": workload.checksum, "given": given}
+
+
+def check_workload(out: Path, manifest: Mapping[str, Any], given: Workload | None) -> None:
+    """Raise unless a run goes on with the queries that it was begun with."""
+    begun = manifest.get("workload")
+    if begun is None:
+        # The run is older than this record, or was stopped before its own workload was built.
+        return
+    if begun["given"] if given is None else begun["checksum"] != given.checksum:
+        which = f"--workload ({begun['name']})" if begun["given"] else "command without --workload"
+        raise TrainingError(
+            f"The run in {out} was begun with another workload.",
+            hint=f"Give the same {which}, or start anew in another --out.",
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """A run: a folder that says what it is, holds all it needs, and can be gone on with.
 
-run.json        recipe, data, version, seed, device, timings, result
+run.json        recipe, data, workload, version, seed, device, timings, result
 data/           the dataset, so that the run opens where the data is not
 workload/       the queries, unless a workload was given
 checkpoints/    the newest states and the best one
@@ -36,7 +36,7 @@ from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.calibrated import calibrate_run, forget_calibration
-from flexkg.training.folder import FORMAT, VERSION
+from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload
 from flexkg.training.loop import Progress, Trainer
 from flexkg.training.online import FreshQueries
 from flexkg.training.plot import draw
@@ -95,10 +95,12 @@ def train(
     for shape in config.training.shapes:
         prepare(template_for(shape), interpretation(model))
     if share[0] == 0:
-        _open(out, dataset, config, recipe, place, resume)
+        _open(out, dataset, config, recipe, place, resume, queries)
     _wait(share)
     if queries is None:
         queries = _built(dataset, config, out, place, share, say)
+        if share[0] == 0:
+            _note(out, workload=describe_workload(queries, given=False))
     fresh = None
     if config.training.online:
         evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
@@ -143,7 +145,15 @@ def train(
     return Outcome(finished, stopped["signal"], summary)
 
 
-def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: torch.device, resume: bool) -> None:
+def _open(
+    out: Path,
+    dataset: Dataset,
+    config: RunConfig,
+    recipe: str,
+    device: torch.device,
+    resume: bool,
+    given: Workload | None,
+) -> None:
     manifest = out / "run.json"
     if manifest.exists():
         if not resume:
@@ -160,6 +170,7 @@ def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: t
                 f"The run in {out} was begun with other settings.",
                 hint="Give the same recipe and --set, or start anew in another --out.",
             )
+        check_workload(out, old, given)
         clear_partial(out)
         clear_partial(out / "checkpoints")
         return
@@ -181,6 +192,7 @@ def _open(out: Path, dataset: Dataset, config: RunConfig, recipe: str, device: t
                 "recipe": recipe,
                 "config": config.model_dump(mode="json"),
                 "data": {"name": dataset.name, "checksum": dataset.checksum},
+                **({} if given is None else {"workload": describe_workload(given, given=True)}),
                 "seed": config.training.seed,
                 "device": torch.cuda.get_device_name(device)
                 if device.type == "cuda"
@@ -205,9 +217,14 @@ def _close(
         checkpoint.write_tensors(partial, weights)
     with atomic_file(out / "training.svg") as partial:
         partial.write_text(draw(out / METRICS), encoding="utf-8")
+    _note(out, result={**summary, "whole_seconds": seconds})
+
+
+def _note(out: Path, **more: Any) -> None:
+    """Add to what the run says of itself."""
     manifest = read_json(out / "run.json")
     with atomic_file(out / "run.json") as partial:
-        write_json(partial, {**manifest, "result": {**summary, "whole_seconds": seconds}})
+        write_json(partial, {**manifest, **more})
 
 
 def _given(folder: Path, dataset: Dataset, config: RunConfig) -> Workload:

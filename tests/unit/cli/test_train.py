@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from flexkg.cli.main import run
+from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 
 SMALL = [
@@ -63,11 +64,33 @@ def test_a_run_folder_says_what_it_is(tmp_path, workload, capsys):
     assert manifest["recipe"] == "flex-small"
     assert manifest["config"]["model"]["dim"] == 8
     assert manifest["result"]["steps"] == 6
+    assert manifest["workload"] == {"name": "workload", "checksum": Workload.load(workload).checksum, "given": True}
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert rows[0]["loss"] > 0
     assert (out / "training.svg").read_text().startswith("<svg")
     assert (out / "model.safetensors").stat().st_size > 1000
     assert run(["data", "info", str(out / "data"), "--json"]) == 0
+
+
+def test_a_run_goes_on_with_the_workload_that_it_was_begun_with(tmp_path, workload, capsys):
+    given, own = tmp_path / "given", tmp_path / "own"
+    assert run(arguments(given, workload, "--set", "training.steps=2")) == 0
+    plain = arguments(own, workload, "--set", "training.steps=2")
+    place = plain.index("--workload")
+    del plain[place : place + 2]
+    assert run(plain) == 0
+    record = json.loads((own / "run.json").read_text())["workload"]
+    assert record == {"name": "workload", "checksum": Workload.load(own / "workload").checksum, "given": False}
+    capsys.readouterr()
+    without = [str(given) if word == str(own) else word for word in plain]
+    assert run([*without, "--resume"]) == 2
+    assert "was begun with another workload. Give the same --workload (workload)" in capsys.readouterr().err
+    assert run([*arguments(own, workload, "--set", "training.steps=2"), "--resume"]) == 2
+    assert "Give the same command without --workload" in capsys.readouterr().err
+    # The same queries are welcome from anywhere.
+    assert run([*arguments(own, own / "workload", "--set", "training.steps=2"), "--resume"]) == 0
+    assert run([*plain, "--resume"]) == 0
+    assert run([*arguments(given, workload, "--set", "training.steps=2"), "--resume"]) == 0
 
 
 def test_an_interrupted_run_goes_on(tmp_path, workload, capsys):
