@@ -209,4 +209,5 @@ def test_the_papers_margins_follow_from_its_rows():
     assert book.job("FLEX", "fb15k-237").keep_queries
     assert not book.job("FLEX", "fb15k-237", label="d200").keep_queries
     assert not book.job("FLEX-2F", "fb15k-237").keep_queries
-    assert len(missing(book.select("comparison"), book, [], {}, ["EPFO"])) == 15
+    jobs = missing(book.select("comparison"), book, [], {}, ["EPFO"])
+    assert len([job for job in jobs if job.seed == book.seed]) == 15
