@@ -58,6 +58,8 @@ class TrainingSettings(Section):
     or over all entities."""
     temperature: PositiveFloat = 1.0
     """How sharply `self-adversarial` weighs."""
+    temperatures: dict[str, NonNegativeFloat] = Field(default_factory=dict)
+    """The same for single shapes; 0 weighs all negatives alike."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of `cross-entropy`'s target that is spread over all entities."""
     shapes: Annotated[tuple[str, ...], BeforeValidator(listed)] = EPFO_SHAPES + NEGATION_SHAPES

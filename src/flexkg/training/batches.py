@@ -126,6 +126,11 @@ class Batches:
         grounding = self.prepared.plan.ground(groups, self.device)
         return Batch(grounding, positives, negatives, allowed, weights, total)
 
+    def by_row(self, values: Sequence[float]) -> Tensor:
+        """A value for each shape, laid out as the rows of a batch are."""
+        lengths = torch.tensor([part.stop - part.start for part in self._parts])
+        return torch.repeat_interleave(torch.tensor(values), lengths).to(self.device)
+
     def refill(self, query_sets: Sequence[QuerySet]) -> bool:
         """Put other queries in the place of these, as many of each shape; False if there is no room for them."""
         if any(len(new) != len(old[0]) for new, old in zip(query_sets, self._ids, strict=True)):

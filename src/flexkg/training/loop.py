@@ -270,13 +270,19 @@ class Trainer:
     def _loss(self, place: int) -> Callable[[Tensor | int], Tensor]:
         batches = self.rounds[place]
         prepared = batches.prepared
-        narrow = self.settings.precision == "bf16" and self.device.type == "cuda"
+        settings = self.settings
+        narrow = settings.precision == "bf16" and self.device.type == "cuda"
+        sharp = None
+        if settings.temperatures:
+            sharp = batches.by_row(
+                [settings.temperatures.get(queries.shape, settings.temperature) for queries in batches.query_sets]
+            )[:, None]
 
         def loss(at: Tensor | int) -> Tensor:
             batch = batches.draw(at)
             with torch.autocast("cuda", torch.bfloat16, enabled=narrow):
                 states = run_plan(self.model, prepared, batch.grounding)
-            return training_loss(self.model, states.float(), batch, prepared, self.settings)
+            return training_loss(self.model, states.float(), batch, prepared, settings, sharp)
 
         return loss
 

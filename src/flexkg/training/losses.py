@@ -59,9 +59,12 @@ def self_adversarial(
     weights: Tensor,
     total: Tensor | None = None,
     allowed: Tensor | None = None,
-    temperature: float = 1.0,
+    temperature: float | Tensor = 1.0,
 ) -> Tensor:
-    """As `negative_sampling`, with each negative weighed by a softmax of the negatives' scores (Sun et al., 2019)."""
+    """As `negative_sampling`, with each negative weighed by a softmax of the negatives' scores (Sun et al., 2019).
+
+    `temperature` may be one for each row, (n, 1).
+    """
     positive = -functional.logsigmoid(scores[:, 0])
     rivals = scores[:, 1:]
     sharp = temperature * rivals.detach()
@@ -95,15 +98,24 @@ def cross_entropy(
 
 
 def training_loss(
-    model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan, settings: TrainingSettings
+    model: QueryModel,
+    states: Tensor,
+    batch: Batch,
+    prepared: PreparedPlan,
+    settings: TrainingSettings,
+    temperatures: Tensor | None = None,
 ) -> Tensor:
-    """The loss that the settings ask for, and what the model adds for the embeddings that the batch touches."""
+    """The loss that the settings ask for, and what the model adds for the embeddings that the batch touches.
+
+    `temperatures` (n, 1) are those of the rows where shapes differ in theirs.
+    """
     match settings.loss:
         case "negative-sampling":
             loss = sampled_loss(model, states, batch, prepared)
         case "self-adversarial":
             scores = sampled_scores(model, states, batch, prepared)
-            loss = self_adversarial(scores, batch.weights, batch.total, batch.allowed, settings.temperature)
+            sharp = settings.temperature if temperatures is None else temperatures
+            loss = self_adversarial(scores, batch.weights, batch.total, batch.allowed, sharp)
         case "sampled-softmax":
             scores = sampled_scores(model, states, batch, prepared)
             loss = sampled_softmax(scores, batch.weights, batch.total, batch.allowed)

@@ -140,6 +140,10 @@ def test_self_adversarial_weighs_the_strongest_rivals_most():
     kept = self_adversarial(scores[:1, [0, 2, 3]], weights[:1])
     alone = -scores[1, 0].sigmoid().log() / 2
     torch.testing.assert_close(found, (kept + alone) / 2)
+    # Each row may have a temperature of its own; at 0 all rivals count alike.
+    mixed = self_adversarial(scores, weights, temperature=torch.tensor([[2.0], [0.0]], dtype=torch.float64))
+    rows = self_adversarial(scores[:1], weights[:1], temperature=2.0), negative_sampling(scores[1:], weights[1:])
+    torch.testing.assert_close(mixed, sum(rows) / 2)
 
 
 def test_sampled_softmax_is_the_cross_entropy_of_the_drawn():

@@ -112,6 +112,19 @@ def test_an_interrupted_run_ends_bit_identical(tmp_path, queries, extra):
     assert all(torch.equal(moments[0][name], moments[1][name]) for name in moments[0])
 
 
+def test_a_temperature_of_zero_for_every_shape_is_the_plain_loss(tmp_path, queries):
+    zero = "training.temperatures={1p=0.0, 2p=0.0, 2i=0.0, 2in=0.0}"
+    some = "training.temperatures={2in=0.0}"
+    plain, adversarial = "training.loss=negative-sampling", "training.loss=self-adversarial"
+    runs = []
+    for name, settings in {"a": [plain], "b": [adversarial, zero], "c": [adversarial, some]}.items():
+        runs.append(trainer(tmp_path / name, queries, "training.steps=3", *settings))
+        runs[-1].run()
+    for mine, theirs in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    assert not same(runs[1], runs[2])
+
+
 def test_training_learns(tmp_path, queries):
     losses = []
     run = trainer(tmp_path, queries, "training.steps=150", "training.learning_rate=0.01", record=losses.append)
