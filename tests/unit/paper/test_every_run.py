@@ -64,7 +64,7 @@ def test_every_run_trains_is_evaluated_and_recorded(tmp_path):
     report = work_off(jobs, place, Budget(None), torch.device("cpu"))
     assert report.left == []
     found = load_all(place.results)
-    # 5 models of the main tables, 2 of them with a second seed; 7 variants of FLEX, and 3 sets of shapes to train it on;
+    # 5 models of the main tables, 2 of them with a second seed; 7 variants of FLEX, and 3 sets of shapes to train on;
     # 5 link predictors; 2 more dimensions; 15 times.
     assert len(found) == len(jobs) == 5 + 2 + 7 + 3 + 5 + 2 + 15 == 39
     assert missing(book.select(), book, found, registry) == []
