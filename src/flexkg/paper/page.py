@@ -31,6 +31,8 @@ terminal, [`flexkg paper run TABLE`](reference/command-line.md#paper-run) measur
 In a cell the paper's value stands first, then ours. An empty second place has not been measured yet.
 """
 
+_CHANGED = "`~`: made with settings or queries that have changed since."
+
 
 def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     """The page in Markdown, and its plots by file name (SVG)."""
@@ -73,7 +75,7 @@ def _glance(pages: Mapping[str, Page], registry: Registry) -> str:
         cells = [dataset, *(_both(*triple(cell, "mrr")[:2]) for cell in filled)]
         cells += [_minutes(runs[0]), runs[0].device] if runs else ["", ""]
         lines.append("| " + " | ".join([*cells, _listed(published)]) + " |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *([_CHANGED, ""] if any("~" in line for line in lines) else [])])
 
 
 def _minutes(result: Result) -> str:
@@ -216,7 +218,7 @@ def _section(page: Page) -> str:
     else:
         lines += [*grid, ""]
     if any(filled.results and not filled.exact for filled in page.cells):
-        lines += ["`~`: made with settings or queries that have changed since.", ""]
+        lines += [_CHANGED, ""]
     notes = [*notes_of(page), *_measured(page)]
     return "\n".join([*lines, *(f"- {note}" for note in notes), ""] if notes else lines)
 
