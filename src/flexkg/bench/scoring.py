@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from flexkg.bench import search
 from flexkg.bench.engine import peak_mb
 from flexkg.models import distance
 from flexkg.models.pairs import BUDGET, find_kernels, formula, pairs
@@ -59,6 +60,7 @@ def run(*, report: Callable[[str], None]) -> dict[str, Any]:
     figures["listed"] = {kind: _train(kind) for kind in ("l1", "box")}
     for kind, row in figures["listed"].items():
         report(f"{kind}, listed: " + ", ".join(f"{what} {figure:,.1f}" for what, figure in row.items()))
+    figures["search"] = search.run(report=report)
     if torch.cuda.is_available():
         figures["gpu"] = gpu(report)
     return figures

@@ -162,6 +162,11 @@ def _render_scoring(figures: dict[str, Any]) -> None:
             f"{kind}, candidates drawn for each query, forward and backward: "
             f"{row['ours_queries_per_second']:,.0f}/s, {row['ratio']:.1f} times plain"
         )
+    for name, row in figures["search"].items():
+        console.print(
+            f"the ten best of a million, {name.replace('_', ', ')}: {row['index_ms']:,.1f} ms by the index, "
+            f"{row['all_ms']:,.1f} ms by scoring all ({row['ratio']:.1f} times), {row['streamed_ms']:,.1f} ms streamed"
+        )
     for name, row in figures.get("gpu", {}).items():
         if isinstance(row, dict) and "forward_share" in row:
             console.print(

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from flexkg.api import KnowledgeGraph
     from flexkg.engine.engine import Engine
     from flexkg.evaluation.calibration import Calibration
     from flexkg.kg.dataset import Dataset
     from flexkg.models import QueryModel
+    from flexkg.plan.prepare import PreparedPlan
+    from flexkg.predictor.shortlist import Finder, Shortlist, Wanted
     from flexkg.query.terms import Term
 
 _BUDGET = 64 << 20
@@ -65,19 +68,8 @@ class Judged:
 
     def listed(self, ids: NDArray[np.int64], dataset: Dataset) -> tuple[Prediction, ...]:
         """Some entities as answers, ranked in the given order."""
-        entities, chances = dataset.entities, self.probabilities
-        return tuple(
-            Prediction(
-                rank,
-                id,
-                entities.identifier(id),
-                entities.name(id),
-                float(self.scores[id]),
-                1.0 if self.known[id] else None if chances is None else float(chances[id]),
-                bool(self.known[id]),
-            )
-            for rank, id in enumerate(ids.tolist(), start=1)
-        )
+        chances = None if self.probabilities is None else self.probabilities[ids]
+        return ranked(dataset, ids, self.scores[ids], self.known[ids], chances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +79,7 @@ class Judge:
     kg: KnowledgeGraph
     model: QueryModel
     calibration: Calibration | None
+    finder: Finder
 
     @property
     def dataset(self) -> Dataset:
@@ -100,29 +93,49 @@ class Judge:
 
     def judge(self, terms: Sequence[Term]) -> Iterator[Judged]:
         """Judge each query in turn; they are scored together, as many at a time as memory allows."""
+        for some in self._batches(terms):
+            states, prepared = self._embed(some)
+            yield from self._judge(some, states, prepared, list(self.engine.answer(some).rows()))
+
+    def shortlist(self, terms: Sequence[Term], wanted: Wanted) -> Iterator[Shortlist | Judged]:
+        """What to show for each query in turn, without scoring all entities where that can be done and pays.
+
+        Queries go through the model in the batches of `judge`, so that both give the same scores to the last bit.
+        """
+        if not self.finder.ready(len(terms)):
+            yield from self.judge(terms)
+            return
+        for some in self._batches(terms):
+            states, prepared = self._embed(some)
+            sets = list(self.engine.answer(some).rows())
+            found = self.finder.find(some, states, prepared, sets, wanted)
+            judged = self._judge(some, states, prepared, sets) if None in found else []
+            for place, short in enumerate(found):
+                yield judged[place] if short is None else short
+
+    def _batches(self, terms: Sequence[Term]) -> Iterator[Sequence[Term]]:
         height = max(1, _BUDGET // (16 * self.model.num_entities))
         for start in range(0, len(terms), height):
-            yield from self._judge(terms[start : start + height])
+            yield terms[start : start + height]
 
-    def _judge(self, terms: Sequence[Term]) -> list[Judged]:
-        scores, notes = self._scores(terms)
+    def _judge(
+        self, terms: Sequence[Term], states: Tensor, prepared: PreparedPlan, sets: Sequence[tuple[list[int], bool]]
+    ) -> list[Judged]:
+        scores = self.model.score_all(states, prepared.owner, prepared.count).float().cpu().numpy()
         if not np.isfinite(scores).all():
             raise DataError("The model gives scores that are not numbers.", hint="Train it again.")
-        sets = self.engine.answer(terms).rows()
         return [
             self._judged(term, own, listed, complement, changed)
-            for term, own, (listed, complement), changed in zip(terms, scores, sets, notes, strict=True)
+            for term, own, (listed, complement), changed in zip(terms, scores, sets, prepared.notes, strict=True)
         ]
 
     @torch.no_grad()
-    def _scores(self, terms: Sequence[Term]) -> tuple[NDArray[np.float32], tuple[tuple[str, ...], ...]]:
+    def _embed(self, terms: Sequence[Term]) -> tuple[Tensor, PreparedPlan]:
         try:
-            states, prepared = embed(self.model, terms)
+            return embed(self.model, terms)
         except UnsupportedOperator as error:
             error.hint = "The exact engine still knows what the facts prove: flexkg answer."
             raise
-        scores = self.model.score_all(states, prepared.owner, prepared.count)
-        return scores.float().cpu().numpy(), prepared.notes
 
     def _judged(
         self, term: Term, scores: NDArray[np.float32], listed: list[int], complement: bool, notes: tuple[str, ...]
@@ -133,6 +146,29 @@ class Judge:
             return Judged(term, scores, known, None, None, notes)
         values, source = self.calibration.probabilities(kind_of(term), scores)
         return Judged(term, scores, known, np.where(known, 1.0, values), source, notes)
+
+
+def ranked(
+    dataset: Dataset,
+    ids: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    known: NDArray[np.bool_],
+    chances: NDArray[np.float64] | None,
+) -> tuple[Prediction, ...]:
+    """Entities as answers, ranked in the given order; what the facts prove has probability 1."""
+    entities = dataset.entities
+    return tuple(
+        Prediction(
+            place + 1,
+            id,
+            entities.identifier(id),
+            entities.name(id),
+            float(scores[place]),
+            1.0 if known[place] else None if chances is None else float(chances[place]),
+            bool(known[place]),
+        )
+        for place, id in enumerate(ids.tolist())
+    )
 
 
 def highest(scores: NDArray[np.float32], among: NDArray[np.int64], count: int) -> NDArray[np.int64]:

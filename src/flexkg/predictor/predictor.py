@@ -8,8 +8,9 @@ from flexkg.api import KnowledgeGraph, choose_device
 from flexkg.errors import FlexError, QueryError
 from flexkg.evaluation.calibration import Calibration
 from flexkg.evaluation.kinds import kind_of
-from flexkg.predictor.judged import Judge
+from flexkg.predictor.judged import Judge, ranked
 from flexkg.predictor.predictions import Predictions
+from flexkg.predictor.shortlist import Finder, Shortlist, Wanted
 from flexkg.query.terms import Entity, Project
 from flexkg.query.walk import check_size, postorder
 from flexkg.training.folder import RunFolder
@@ -44,7 +45,7 @@ class Predictor:
         self.model = model
         self.calibration = calibration
         self.device = next(model.parameters()).device
-        self.judge = Judge(self.kg, model, calibration)
+        self.judge = Judge(self.kg, model, calibration, Finder(model))
         # Made now, so that threads only read it.
         self.kg.engine()
 
@@ -73,21 +74,52 @@ class Predictor:
         return term
 
     def ask(
-        self, query: Query, top: int = 10, *, known: bool = True, min_probability: float | None = None
+        self,
+        query: Query,
+        top: int = 10,
+        *,
+        known: bool = True,
+        min_probability: float | None = None,
+        estimate: bool = True,
     ) -> Predictions:
         """The best `top` answers to one query: known ones first, then predicted ones by descending score.
 
-        `known=False` leaves the known ones out; `min_probability` leaves out what is less likely.
+        `known=False` leaves the known ones out; `min_probability` leaves out what is less likely. Without `estimate`
+        nothing needs the scores of all entities, which on a large graph is several times as fast.
         """
-        return self.ask_many([query], top, known=known, min_probability=min_probability)[0]
+        return self.ask_many([query], top, known=known, min_probability=min_probability, estimate=estimate)[0]
 
     def ask_many(
-        self, queries: Sequence[Query], top: int = 10, *, known: bool = True, min_probability: float | None = None
+        self,
+        queries: Sequence[Query],
+        top: int = 10,
+        *,
+        known: bool = True,
+        min_probability: float | None = None,
+        estimate: bool = True,
     ) -> list[Predictions]:
         """The same for several queries at once, which are answered in one plan."""
         self._check(top, min_probability)
         terms = [self.parse(query) for query in queries]
-        return [self._predictions(judged, top, known, min_probability) for judged in self.judge.judge(terms)]
+        if estimate and self.calibration is not None:
+            found = self.judge.judge(terms)
+            return [self._predictions(judged, top, known, min_probability, counted=True) for judged in found]
+        return [
+            self._listed(one, min_probability)
+            if isinstance(one, Shortlist)
+            else self._predictions(one, top, known, min_probability, counted=False)
+            for one in self.judge.shortlist(terms, Wanted(top, known))
+        ]
+
+    def _listed(self, short: Shortlist, least: float | None) -> Predictions:
+        kind = kind_of(short.term)
+        chances, source = None, None
+        if self.calibration is not None:
+            chances, source = self.calibration.probabilities(kind, short.scores)
+        answers = ranked(self.run.dataset, short.ids, short.scores, short.known, chances)
+        if least is not None:
+            answers = tuple(answer for answer in answers if (answer.probability or 0.0) >= least)
+        return Predictions(short.term, answers, short.known_count, None, kind, source, short.notes, self.judge)
 
     def _check(self, top: int, min_probability: float | None) -> None:
         if not 0 <= top <= MOST:
@@ -102,7 +134,7 @@ class Predictor:
                 hint="Leave the least probability away, or train on data with a validation split.",
             )
 
-    def _predictions(self, judged: Judged, top: int, known: bool, least: float | None) -> Predictions:
+    def _predictions(self, judged: Judged, top: int, known: bool, least: float | None, counted: bool) -> Predictions:
         ids = judged.best(top, known)
         if least is not None and judged.probabilities is not None:
             ids = ids[judged.probabilities[ids] >= least]
@@ -110,7 +142,7 @@ class Predictor:
             judged.term,
             judged.listed(ids, self.run.dataset),
             int(judged.known.sum()),
-            None if judged.probabilities is None else float(judged.probabilities.sum()),
+            float(judged.probabilities.sum()) if counted and judged.probabilities is not None else None,
             kind_of(judged.term),
             judged.calibration,
             judged.notes,
