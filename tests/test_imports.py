@@ -23,6 +23,7 @@ LONGEST_MODULE = 400
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
+    "wanted": {"errors"},
     "query": {"errors"},
     "logic": {"errors"},
     "kg": {"errors", "query"},
@@ -30,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"errors", "query", "logic", "plan"},
     "model_settings": set(),
     "config": {"errors", "query", "models", "model_settings"},
-    "engine": {"errors", "query", "kg", "plan"},
+    "engine": {"errors", "wanted", "query", "kg", "plan"},
     "sampling": {"errors", "query", "kg", "plan", "engine"},
     "evaluation": {"errors", "query", "kg", "plan", "engine", "sampling", "models"},
     "training": {
@@ -64,6 +65,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "predictor": {
         "errors",
         "frames",
+        "wanted",
         "query",
         "kg",
         "plan",
@@ -75,7 +77,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "training",
         "api",
     },
-    "server": {"errors", "version", "query", "plan", "sampling", "models", "evaluation", "predictor"},
+    "server": {"errors", "wanted", "version", "query", "plan", "sampling", "models", "evaluation", "predictor"},
     "__init__": {"errors", "version", "api", "predictor"},
     "bench": {
         "errors",

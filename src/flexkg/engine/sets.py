@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from flexkg import wanted
 from flexkg.engine import ragged
 from flexkg.engine.ragged import Ragged
 from flexkg.plan.algebra import Operator
@@ -144,6 +145,7 @@ class SetAlgebra:
 
     def project(self, state: Sets, relations: Tensor) -> Sets:
         """One step along each row's relation, at a cost of the edges that leave what is listed."""
+        wanted.check()
         relations = relations.to(self.device)
         if not bool(state.complement.any()):
             return self._checked(self._finite(self._project_finite(state.listed, relations)))

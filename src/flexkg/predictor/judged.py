@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from flexkg import wanted
 from flexkg.errors import DataError, UnsupportedOperator
 from flexkg.evaluation.kinds import kind_of
 from flexkg.models import embed
@@ -97,7 +98,7 @@ class Judge:
             states, prepared = self._embed(some)
             yield from self._judge(some, states, prepared, list(self.engine.answer(some).rows()))
 
-    def shortlist(self, terms: Sequence[Term], wanted: Wanted) -> Iterator[Shortlist | Judged]:
+    def shortlist(self, terms: Sequence[Term], order: Wanted) -> Iterator[Shortlist | Judged]:
         """What to show for each query in turn, without scoring all entities where that can be done and pays.
 
         Queries go through the model in the batches of `judge`, so that both give the same scores to the last bit.
@@ -108,7 +109,7 @@ class Judge:
         for some in self._batches(terms):
             states, prepared = self._embed(some)
             sets = list(self.engine.answer(some).rows())
-            found = self.finder.find(some, states, prepared, sets, wanted)
+            found = self.finder.find(some, states, prepared, sets, order)
             judged = self._judge(some, states, prepared, sets) if None in found else []
             for place, short in enumerate(found):
                 yield judged[place] if short is None else short
@@ -116,6 +117,7 @@ class Judge:
     def _batches(self, terms: Sequence[Term]) -> Iterator[Sequence[Term]]:
         height = max(1, _BUDGET // (16 * self.model.num_entities))
         for start in range(0, len(terms), height):
+            wanted.check()
             yield terms[start : start + height]
 
     def _judge(

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from flexkg.wanted import only_while
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -69,7 +71,7 @@ class Batcher(Generic[Job, Result]):
         while batch := self._take():
             begin = time.perf_counter()
             try:
-                results = await loop.run_in_executor(self._pool, self._work, [waiting.job for waiting in batch])
+                results = await loop.run_in_executor(self._pool, self._worked, batch)
             except BaseException as error:  # whatever happens, nobody waits for ever
                 results = [error] * len(batch)
             self._observe(len(batch), time.perf_counter() - begin)
@@ -80,6 +82,11 @@ class Batcher(Generic[Job, Result]):
                     waiting.future.set_exception(result)
                 else:
                     waiting.future.set_result(result)
+
+    def _worked(self, batch: Sequence[_Waiting[Job, Result]]) -> Sequence[Result | BaseException]:
+        """The results of a batch; it stops early once nobody waits for any of them."""
+        with only_while(lambda: not all(waiting.future.done() for waiting in batch)):
+            return self._work([waiting.job for waiting in batch])
 
     def _take(self) -> list[_Waiting[Job, Result]]:
         """The first job that is still wanted, and, unless it runs alone, others that may run with it."""

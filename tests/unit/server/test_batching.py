@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from flexkg import wanted
 from flexkg.server.batching import Batcher
 
 
@@ -95,3 +96,66 @@ def test_who_gives_up_is_not_worked_for():
 
     run(scenario())
     assert work.batches == [[0], [3]]
+
+
+def test_a_batch_stops_once_nobody_waits_for_it():
+    """It asks between its parts, and goes on for as long as one of its questions is still waited for."""
+    stopped = threading.Event()
+    parts = []
+
+    def work(jobs):
+        if 1 not in jobs:
+            return [2 * job for job in jobs]
+        try:
+            while True:
+                wanted.check()
+                parts.append(len(jobs))
+                # A part of the computation.
+                stopped.wait(0.01)
+        except wanted.GivenUp as error:
+            stopped.set()
+            return [error] * len(jobs)
+
+    async def scenario():
+        batcher = Batcher(work, 2)
+        short = asyncio.create_task(batcher.submit(1, seconds=0.05))
+        with pytest.raises(TimeoutError):
+            await short
+        assert await asyncio.to_thread(stopped.wait, 20)
+        # The thread is free again.
+        assert await batcher.submit(5, seconds=20) == 10
+        await batcher.close()
+
+    run(scenario())
+    assert parts
+
+
+def test_a_batch_goes_on_while_somebody_waits():
+    begun, parts = threading.Event(), []
+
+    def work(jobs):
+        if jobs == [0]:
+            begun.set()
+            gone.wait(20)
+            return [0]
+        for _ in range(5):
+            wanted.check()
+            parts.append(tuple(jobs))
+        return [2 * job for job in jobs]
+
+    gone = threading.Event()
+
+    async def scenario():
+        batcher = Batcher(work, 4)
+        first = asyncio.create_task(batcher.submit(0, seconds=20))
+        await asyncio.to_thread(begun.wait)
+        given_up, patient = (asyncio.create_task(batcher.submit(job, seconds=20)) for job in (1, 2))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        gone.set()
+        assert await first == 0
+        assert await patient == 4
+        await batcher.close()
+
+    run(scenario())
+    assert parts == [(2,)] * 5
