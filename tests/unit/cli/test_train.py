@@ -14,6 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from flexkg.cli.main import run
+from flexkg.kg.dataset import Dataset
+from flexkg.kg.vocabulary import Vocabulary
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 
@@ -72,25 +74,33 @@ def test_a_run_folder_says_what_it_is(tmp_path, workload, capsys):
     assert run(["data", "info", str(out / "data"), "--json"]) == 0
 
 
-def test_a_run_goes_on_with_the_workload_that_it_was_begun_with(tmp_path, workload, capsys):
-    given, own = tmp_path / "given", tmp_path / "own"
-    assert run(arguments(given, workload, "--set", "training.steps=2")) == 0
-    plain = arguments(own, workload, "--set", "training.steps=2")
-    place = plain.index("--workload")
-    del plain[place : place + 2]
-    assert run(plain) == 0
+def test_a_run_goes_on_with_the_workload_that_it_was_begun_with(tmp_path, capsys):
+    data, given, own, folder = (tmp_path / name for name in ("data", "given", "own", "queries"))
+    facts = {"train": [(head, 0, (head + step) % 30) for head in range(30) for step in (1, 2)]}
+    Dataset("ring", Vocabulary([f"e{number}" for number in range(30)]), Vocabulary(["r"]), facts).save(data)
+    shapes = ["--shapes", "1p,2i", "--split", "train", "--seed", "5", "--count", "20"]
+    assert run(["workload", "build", str(data), "--out", str(folder), *shapes]) == 0
+
+    def train(out, *more: str) -> tuple[int, str]:
+        capsys.readouterr()
+        steps = ["--set", "training.steps=2"]
+        code = run(["train", "flex-small", "--data", str(data), "--out", str(out), *SMALL, *steps, *more])
+        return code, capsys.readouterr().err
+
+    assert train(given, "--workload", str(folder))[0] == 0
+    assert train(own)[0] == 0
     record = json.loads((own / "run.json").read_text())["workload"]
     assert record == {"name": "workload", "checksum": Workload.load(own / "workload").checksum, "given": False}
-    capsys.readouterr()
-    without = [str(given) if word == str(own) else word for word in plain]
-    assert run([*without, "--resume"]) == 2
-    assert "was begun with another workload. Give the same --workload (workload)" in capsys.readouterr().err
-    assert run([*arguments(own, workload, "--set", "training.steps=2"), "--resume"]) == 2
-    assert "Give the same command without --workload" in capsys.readouterr().err
+    code, err = train(given, "--resume")
+    assert code == 2
+    assert "was begun with another workload. Give the same --workload (queries)" in err
+    code, err = train(own, "--workload", str(folder), "--resume")
+    assert code == 2
+    assert "Give the same command without --workload" in err
     # The same queries are welcome from anywhere.
-    assert run([*arguments(own, own / "workload", "--set", "training.steps=2"), "--resume"]) == 0
-    assert run([*plain, "--resume"]) == 0
-    assert run([*arguments(given, workload, "--set", "training.steps=2"), "--resume"]) == 0
+    assert train(own, "--workload", str(own / "workload"), "--resume")[0] == 0
+    assert train(own, "--resume")[0] == 0
+    assert train(given, "--workload", str(folder), "--resume")[0] == 0
 
 
 def test_an_interrupted_run_goes_on(tmp_path, workload, capsys):
