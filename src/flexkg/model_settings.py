@@ -29,6 +29,10 @@ class Model(Section):
     disjunction: Literal["max", "probability-or"] = "max"
 
 
+Modulus = PositiveFloat | Literal["range/2", "calibrated"]
+"""Where the modulus starts; `calibrated` lets the mean distance of the first batch score 0."""
+
+
 class GQESettings(Model):
     """GQE."""
 
@@ -64,6 +68,7 @@ class ConESettings(Model):
     margin: PositiveFloat = 30.0
     inside_weight: NonNegativeFloat = 0.02
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    modulus: Modulus = "range/2"
 
 
 def none(value: object) -> object:
@@ -101,7 +106,7 @@ class FlexSettings(Model):
     feature_sign: Literal[-1, 1] = -1
     logic_scale: PositiveFloat = 2.0
     relation_logic: Literal["feature", "logic"] = "feature"
-    modulus: PositiveFloat | Literal["range/2", "calibrated"] = "range/2"
+    modulus: Modulus = "range/2"
     train_modulus: bool = True
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 

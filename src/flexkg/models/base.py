@@ -104,6 +104,11 @@ class QueryModel(TensorStates, nn.Module, ABC):
             kinds = "dnf" if Operator.NEGATE not in self.available else "dnf or demorgan"
             raise ConfigError(f"{self.name} has no {needed} operator, which union {self.union} needs; use {kinds}.")
 
+    def first_modulus(self, start: float | str) -> Tensor:
+        """The modulus before training: a number, `range/2`, or until the first batch is seen that of `calibrated`."""
+        self.calibrated = start != "calibrated"
+        return torch.full((1,), self.range / 2 if isinstance(start, str) else float(start))
+
     @property
     def operators(self) -> frozenset[Operator]:
         """The operators that this model has."""

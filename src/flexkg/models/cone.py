@@ -39,6 +39,7 @@ class ConE(QueryModel):
         margin: float = 30.0,
         inside_weight: float = 0.02,
         dropout: float = 0.1,
+        modulus: float | str = "range/2",
         union: str = "dnf",
         disjunction: str = "max",
     ) -> None:
@@ -51,7 +52,7 @@ class ConE(QueryModel):
         self.attention = OperandAttention(2 * dim, dim, dim)
         self.gate = Gate(2 * dim, dim, dim)
         self.dropout = nn.Dropout(dropout)
-        self.modulus = nn.Parameter(torch.full((1,), self.range / 2))
+        self.modulus = nn.Parameter(self.first_modulus(modulus))
 
     def angle(self, values: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
         """Table rows as angles in [-pi, pi]."""

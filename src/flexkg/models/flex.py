@@ -90,7 +90,6 @@ class Flex(QueryModel):
         self.feature_sign = feature_sign
         self.logic_scale = logic_scale
         self.relation_logic = relation_logic
-        self.calibrated = modulus != "calibrated"
         parts = features + logic
         width, self.feature_width = attention_hidden or dim, features * dim
         self.entities = Table(num_entities, features * dim, -self.range, self.range)
@@ -105,7 +104,7 @@ class Flex(QueryModel):
                 self.attention[connective] = nn.ModuleList(kind((1 + logic) * dim, width, dim) for _ in range(features))
         if negation == "mlp" and connective_features == "attention":
             self.complement = nn.ModuleList(MLP((1 + logic) * dim, width, dim) for _ in range(features))
-        start = torch.full((1,), self.range / 2 if isinstance(modulus, str) else float(modulus))
+        start = self.first_modulus(modulus)
         if train_modulus:
             self.modulus = nn.Parameter(start)
         else:

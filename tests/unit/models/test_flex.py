@@ -147,6 +147,9 @@ def test_the_modulus_may_be_fixed():
     assert "modulus" not in dict(model.named_parameters())
     assert "modulus" in model.state_dict()
     assert small(modulus="calibrated").calibrated is False
+    cone = build_model(load_recipe("cone", ["model.dim=4", "model.modulus=calibrated"]).model, 5, 4)
+    assert cone.calibrated is False
+    assert build_model(load_recipe("cone", ["model.dim=4"]).model, 5, 4).modulus.item() == pytest.approx(32 / 4 / 2)
 
 
 def test_variants_without_logic_and_with_logic_over_features():
