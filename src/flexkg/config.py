@@ -66,6 +66,8 @@ class TrainingSettings(Section):
     """Names of shapes, or keys of templates."""
     shares: dict[str, PositiveFloat] = Field(default_factory=dict)
     """How often a shape comes, relative to the others; 1 unless listed."""
+    weight_exponent: float = -0.5
+    """A query with n answers counts (4 + n) ** this: below 0, those with many answers count less."""
     learning_rate: PositiveFloat = 1e-4
     schedule: Literal["constant", "released", "linear", "cosine"] = "released"
     """`released`: divided by 5 at half the steps, then at every 1.5 times of that step."""

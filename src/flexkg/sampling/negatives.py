@@ -89,11 +89,11 @@ class TrainingAnswers:
         ids = random.below(torch.full((lists,), self.num_entities, device=self.device), count)
         return ids, ~self.contains(queries, ids.repeat_interleave(len(queries) // lists, dim=0))
 
-    def weights(self, queries: Tensor) -> Tensor:
-        """The subsampling weight 1 / sqrt(4 + number of answers) of each query, (n,)."""
+    def weights(self, queries: Tensor, exponent: float = -0.5) -> Tensor:
+        """What each query counts, (4 + number of answers) ** exponent, (n,); the released code's is -0.5."""
         lengths = self._lengths[queries]
         answers = torch.where(self._complement[queries], self.num_entities - lengths, lengths)
-        return (4 + answers).to(torch.float32).rsqrt()
+        return (4 + answers).to(torch.float32).pow(exponent)
 
     def contains(self, queries: Tensor, entities: Tensor) -> Tensor:
         """Whether each entity (n, count) answers its row's query."""

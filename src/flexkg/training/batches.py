@@ -62,10 +62,12 @@ class Batches:
         share: tuple[int, int] = (0, 1),
         shared_by: int = 1,
         refillable: bool = False,
+        weight_exponent: float = -0.5,
     ) -> None:
         """`share` is (this process, number of processes): each takes its part of every shape of the same batch.
 
-        `shared_by` queries share their negatives. `refillable` keeps room for other queries in place of these.
+        `shared_by` queries share their negatives. `refillable` keeps room for other queries in place of these. A query
+        with n answers weighs (4 + n) ** `weight_exponent`.
         """
         self.device = torch.device(device)
         self.query_sets = query_sets
@@ -90,6 +92,7 @@ class Batches:
         self._answers = TrainingAnswers(query_sets, num_entities, self.device, _SPARE if refillable else 0.0)
         self._negatives = negatives
         self._shared_by = shared_by
+        self._weight_exponent = weight_exponent
         self._seed = seed
         parts = [_part(count, *share) for count in self._counts]
         starts = np.cumsum([0, *self._counts]).tolist()
@@ -107,7 +110,7 @@ class Batches:
         random = Draws(self._seed, step, self.device)
         rows = random.below(self._limits, 1)[:, 0]
         queries = rows + self._first
-        weights = self._answers.weights(queries)
+        weights = self._answers.weights(queries, self._weight_exponent)
         # All processes draw the candidates of the whole batch, so that each finds the same ones for its share.
         positives = self._answers.positives(queries, random)[:, None]
         allowed = None

@@ -187,6 +187,7 @@ class Trainer:
             self.share,
             settings.shared_by,
             settings.online,
+            settings.weight_exponent,
         )
 
     @torch.no_grad()

@@ -46,6 +46,7 @@ def test_negatives_never_answer_and_positives_always_do(case, seed):
             expected = [entity not in truth[query] for entity in ids[query * lists // len(truth)].tolist()]
             assert allowed[query].tolist() == expected
     assert answers.weights(queries).tolist() == pytest.approx([(4 + len(a)) ** -0.5 for a in truth])
+    assert answers.weights(queries, 0.25).tolist() == pytest.approx([(4 + len(a)) ** 0.25 for a in truth])
 
 
 @pytest.mark.parametrize("complement", [False, True])
