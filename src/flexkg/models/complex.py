@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flexkg.models.base import LINKS, QueryModel, Target
 from flexkg.models.layers import Table
-from flexkg.models.reference import DistanceSpec
+from flexkg.models.links import ProductPredictor
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -20,7 +19,7 @@ _TINY = 1e-12
 """Added under the root: the modulus of 0 has no derivative."""
 
 
-class ComplEx(QueryModel):
+class ComplEx(ProductPredictor):
     """State: d complex numbers, real parts first, multiplied by the relation; score Re(x · conjugate of e).
 
     Trouillon et al., Complex Embeddings for Simple Link Prediction (2016); N3 regularisation by Lacroix et al.,
@@ -28,8 +27,6 @@ class ComplEx(QueryModel):
     """
 
     name = "complex"
-    available = LINKS
-    distance_spec = DistanceSpec("dot")
 
     def __init__(
         self,
@@ -46,38 +43,13 @@ class ComplEx(QueryModel):
         self.entities = Table(num_entities, 2 * dim, -self.range, self.range)
         self.relations = Table(num_relations, 2 * dim, -self.range, self.range)
 
-    def entity(self, ids: Int[Tensor, " rows"]) -> State:
-        """The entity's own vector."""
-        return self.entities(ids)  # type: ignore[no-any-return]
-
     def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
         """x * r."""
         real, imaginary = state.chunk(2, dim=-1)
         other, turned = self.relations(relations).chunk(2, dim=-1)
         return torch.cat([real * other - imaginary * turned, real * turned + imaginary * other], dim=-1)
 
-    def target(self, state: State) -> Target:
-        """The opposite vector: what is alike has a large product, and is to be near."""
-        return Target((-state,))
-
-    def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
-        """Vectors."""
-        return self.entities(rows)  # type: ignore[no-any-return]
-
-    def penalty(
-        self,
-        entities: Int[Tensor, " anchors"],
-        relations: Int[Tensor, " links"],
-        answers: Int[Tensor, " queries"],
-    ) -> Float[Tensor, ""] | None:
-        """N3: the cubes of the moduli of all numbers that the batch touches, for each query."""
-        if not self.regularisation:
-            return None
-        parts = (self.entities(entities), self.relations(relations), self.entities(answers))
-        cubes = torch.stack([(_squares(part) + _TINY).pow(1.5).sum() for part in parts]).sum()
-        return self.regularisation * cubes / len(answers)
-
-
-def _squares(values: Float[Tensor, "rows width"]) -> Float[Tensor, "rows half"]:
-    real, imaginary = values.chunk(2, dim=-1)
-    return real.square() + imaginary.square()
+    def cubes(self, values: Float[Tensor, "rows width"]) -> Float[Tensor, "rows numbers"]:
+        """The cube of the modulus of every complex number."""
+        real, imaginary = values.chunk(2, dim=-1)
+        return (real.square() + imaginary.square() + _TINY).pow(1.5)

@@ -7,25 +7,24 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from flexkg.models.base import LINKS, QueryModel, Target
 from flexkg.models.layers import Table
+from flexkg.models.links import LinkPredictor
 from flexkg.models.reference import DistanceSpec
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Int
     from torch import Tensor
 
     from flexkg.models.base import State
 
 
-class RotatE(QueryModel):
+class RotatE(LinkPredictor):
     """State: d complex numbers, real parts first, turned by the relation; distance: the sum of moduli.
 
     Sun et al., RotatE: Knowledge Graph Embedding by Relational Rotation in Complex Space (2019).
     """
 
     name = "rotate"
-    available = LINKS
     distance_spec = DistanceSpec("modulus")
 
     def __init__(
@@ -42,21 +41,9 @@ class RotatE(QueryModel):
         self.entities = Table(num_entities, 2 * dim, -self.range, self.range)
         self.relations = Table(num_relations, dim, -self.range, self.range)
 
-    def entity(self, ids: Int[Tensor, " rows"]) -> State:
-        """The entity's own vector."""
-        return self.entities(ids)  # type: ignore[no-any-return]
-
     def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
         """x * exp(i angle); the table's range is half a turn either way."""
         real, imaginary = state.chunk(2, dim=-1)
         angle = self.relations(relations) * (math.pi / self.range)
         cosine, sine = angle.cos(), angle.sin()
         return torch.cat([real * cosine - imaginary * sine, real * sine + imaginary * cosine], dim=-1)
-
-    def target(self, state: State) -> Target:
-        """The vector."""
-        return Target((state,))
-
-    def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
-        """Vectors."""
-        return self.entities(rows)  # type: ignore[no-any-return]

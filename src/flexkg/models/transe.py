@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flexkg.models.base import LINKS, QueryModel, Target
 from flexkg.models.layers import Table
+from flexkg.models.links import LinkPredictor
 from flexkg.models.reference import DistanceSpec
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Int
     from torch import Tensor
 
     from flexkg.models.base import State
 
 
-class TransE(QueryModel):
+class TransE(LinkPredictor):
     """State x (d wide), moved by the relation; L1 or L2 distance.
 
     Bordes et al., Translating Embeddings for Modeling Multi-relational Data (2013), with the settings of Sun et al.
@@ -23,7 +23,6 @@ class TransE(QueryModel):
     """
 
     name = "transe"
-    available = LINKS
 
     def __init__(
         self,
@@ -41,10 +40,6 @@ class TransE(QueryModel):
         self.entities = Table(num_entities, dim, -self.range, self.range)
         self.relations = Table(num_relations, dim, -self.range, self.range)
 
-    def entity(self, ids: Int[Tensor, " rows"]) -> State:
-        """The entity's own point."""
-        return self.entities(ids)  # type: ignore[no-any-return]
-
     def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
         """x + r."""
         return state + self.relations(relations)  # type: ignore[no-any-return]
@@ -53,11 +48,3 @@ class TransE(QueryModel):
     def distance_spec(self) -> DistanceSpec:
         """L1 or L2."""
         return DistanceSpec("l1" if self.norm == 1 else "l2")
-
-    def target(self, state: State) -> Target:
-        """The point."""
-        return Target((state,))
-
-    def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
-        """Points."""
-        return self.entities(rows)  # type: ignore[no-any-return]

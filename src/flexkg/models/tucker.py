@@ -8,9 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from flexkg.models.base import LINKS, QueryModel, Target
 from flexkg.models.layers import Table
-from flexkg.models.reference import DistanceSpec
+from flexkg.models.links import ProductPredictor
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -19,15 +18,13 @@ if TYPE_CHECKING:
     from flexkg.models.base import State
 
 
-class TuckER(QueryModel):
+class TuckER(ProductPredictor):
     """State x (d wide), through the core tensor contracted with the relation; the score is the product with an entity.
 
     Balažević et al., TuckER: Tensor Factorization for Knowledge Graph Completion (2019).
     """
 
     name = "tucker"
-    available = LINKS
-    distance_spec = DistanceSpec("dot")
 
     def __init__(
         self,
@@ -52,24 +49,12 @@ class TuckER(QueryModel):
         self.core_dropout = nn.Dropout(core_dropout)
         self.output_dropout = nn.Dropout(output_dropout)
 
-    def entity(self, ids: Int[Tensor, " rows"]) -> State:
-        """The entity's own vector."""
-        return self.entities(ids)  # type: ignore[no-any-return]
-
     def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
         """x times the relation's matrix, normalised before and after."""
         relation = self.relations(relations)
         matrices = self.core_dropout((relation @ self.core.flatten(1)).view(-1, self.dim, self.dim))
         moved = torch.bmm(self.input_dropout(self.before(state))[:, None], matrices)[:, 0]
         return self.output_dropout(self.after(moved))  # type: ignore[no-any-return]
-
-    def target(self, state: State) -> Target:
-        """The opposite vector: what is alike has a large product, and is to be near."""
-        return Target((-state,))
-
-    def candidates(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
-        """Vectors."""
-        return self.entities(rows)  # type: ignore[no-any-return]
 
 
 class _Normalised(nn.Module):
