@@ -23,12 +23,12 @@ import torch
 
 from flexkg.bench.reference import find_reference, plain_graph
 from flexkg.engine.engine import Engine
-from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.vocabulary import Vocabulary
 from flexkg.query.betae import to_nested
 from flexkg.query.shapes import SHAPES, ground
 from flexkg.query.terms import And, Entity, Project, Term
+from flexkg.threads import leave_cores_to_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,12 +12,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.errors import DataError, FlexError
 from flexkg.kg.storage import atomic_file, os_errors
 from flexkg.query.betae import read_grounding
 from flexkg.query.parser import parse
 from flexkg.query.shapes import build, key_of, split, template_of
+from flexkg.threads import leave_cores_to_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,9 +15,6 @@ search takes its place. Rows are walked in the order of their relations, whose e
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +23,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from flexkg.engine.ragged import Ragged, offsets_of
-from flexkg.engine.threads import kernel_threads
+from flexkg.threads import RUNS, kernel_threads, run_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -295,11 +292,6 @@ def _buffer(size: int) -> Array:
     return held
 
 
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(kernel_threads(), thread_name_prefix="flexkg-sets")
-
-
 def _in_threads(work: Array, widest_row: int, kernel: Callable[..., tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor]:
     """Run `kernel(first, last, out, counts)` over all rows, each thread a run of rows of about equal work.
 
@@ -307,20 +299,19 @@ def _in_threads(work: Array, widest_row: int, kernel: Callable[..., tuple[int, i
     """
     num_rows = len(work)
     counts = np.zeros(num_rows, np.int64)
-    runs = 4 * kernel_threads() if num_rows >= 64 else 1
+    runs = RUNS * kernel_threads() if num_rows >= 64 else 1
     running = np.cumsum(work)
     edges = [0, *np.searchsorted(running, running[-1] * np.arange(1, runs) / runs).tolist(), num_rows]
 
-    def one_run(bounds: tuple[int, int]) -> list[Array]:
-        row, last = bounds
+    def one_run(row: int, last: int) -> list[Array]:
         parts, out = [], _buffer(widest_row)
         while row < last:
             row, written = kernel(row, last, out, counts)
             parts.append(out[:written].copy())
         return parts
 
-    results = list(map(one_run, pairwise(edges)) if runs == 1 else _pool().map(one_run, pairwise(edges)))
-    members = np.concatenate([part for result in results for part in result] or [np.zeros(0, np.int32)])
+    parts = [part for result in run_between(edges, one_run) for part in result]
+    members = np.concatenate(parts or [np.zeros(0, np.int32)])
     lengths = torch.from_numpy(counts)
     return offsets_of(lengths)[:-1], lengths, torch.from_numpy(members)
 

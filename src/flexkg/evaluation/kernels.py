@@ -6,14 +6,12 @@ comparison and an addition for eight scores at a time, which up to hundreds of a
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numba import njit
+
+from flexkg.threads import share_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,11 +78,6 @@ def _count(first, last, scores, hard_offsets, hard, easy_offsets, easy, above, e
             equal[begin + place] += missing
 
 
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, torch.get_num_threads()), thread_name_prefix="flexkg-ranks")
-
-
 def count(
     scores: NDArray[Any],
     hard_offsets: NDArray[np.int64],
@@ -97,7 +90,5 @@ def count(
     above, equal = np.zeros(len(hard), np.int64), np.zeros(len(hard), np.int64)
     not_numbers, constant = np.zeros(rows, np.int64), np.zeros(rows, np.bool_)
     settings = scores, hard_offsets, hard, easy_offsets, easy, above, equal, not_numbers, constant
-    runs = min(rows, 4 * _pool()._max_workers)
-    edges = [rows * run // runs for run in range(runs + 1)] if runs else []
-    list(_pool().map(lambda bounds: _count(*bounds, *settings), pairwise(edges)))
+    share_out(rows, scores.size, lambda first, last: _count(first, last, *settings))
     return above, equal, not_numbers, constant

@@ -7,23 +7,20 @@ A kernel takes one row and four candidates at a time and sums along the dimensio
 sums, which stay in registers. Loops around it keep tiles of rows and candidates in the nearest caches.
 
 Sums may be taken in any order (so they vectorise), but NaN and infinity stay what they are: a run that diverges must
-show it. Kernels hold no lock of the interpreter; `_in_threads` gives every core a run of tiles.
+show it. Kernels hold no lock of the interpreter; `share_out` gives every core a run of tiles.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numba import njit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from flexkg.threads import share_out
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -40,8 +37,6 @@ _TILE = 64
 """Candidates, and rows, of a tile: at dimension 400 in float32 either takes 100 KB, a part of the second cache."""
 _NEAR = 8
 """Candidates that every row of a tile meets before the next ones: these stay in the first cache."""
-_SMALL = 1 << 16
-"""Elements (rows * candidates * dimension) below which starting threads costs more than it saves."""
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
@@ -314,22 +309,6 @@ def _merge(first, last, scores, base, values, ids):
             ids[row, place] = base + at
 
 
-@lru_cache(maxsize=1)
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, torch.get_num_threads()), thread_name_prefix="flexkg-distance")
-
-
-def _in_threads(tasks: int, elements: int, kernel: Callable[[int, int], Any]) -> None:
-    """Run `kernel(first, last)` over all tasks, a few runs of them for every core."""
-    runs = min(tasks, 4 * torch.get_num_threads()) if elements > _SMALL else 1
-    if runs <= 1:
-        if elements:
-            kernel(0, tasks)
-    else:
-        edges = [tasks * run // runs for run in range(runs + 1)]
-        list(_pool().map(lambda bounds: kernel(*bounds), pairwise(edges)))
-
-
 def _weights(queries: Array, outside: float, inside: float) -> tuple[Any, Any]:  # a float would make sums doubles
     return queries.dtype.type(outside - inside), queries.dtype.type(inside)
 
@@ -345,7 +324,7 @@ def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outsi
     out = np.zeros((len(q), listed.shape[1]), q.dtype)
     weights = _weights(q, outside, inside)
     tiles = len(listed) * -(-listed.shape[1] // _TILE)
-    _in_threads(tiles, out.size * t.shape[1], lambda i, j: _forward(i, j, number, q, t, listed, *weights, out))
+    share_out(tiles, out.size * t.shape[1], lambda i, j: _forward(i, j, number, q, t, listed, *weights, out))
     return torch.from_numpy(out)
 
 
@@ -358,9 +337,7 @@ def backward_queries(
     out = np.zeros((len(q), q.shape[1] // QUERY_PARTS[number] * QUERY_GRADIENTS[number]), q.dtype)
     weights = _weights(q, outside, inside)
     tiles = len(listed) * -(-(len(q) // max(1, len(listed))) // _TILE)
-    _in_threads(
-        tiles, g.size * t.shape[1], lambda i, j: _backward_queries(i, j, number, q, t, listed, *weights, g, out)
-    )
+    share_out(tiles, g.size * t.shape[1], lambda i, j: _backward_queries(i, j, number, q, t, listed, *weights, g, out))
     return torch.from_numpy(out)
 
 
@@ -380,7 +357,7 @@ def backward_table(
     out = np.zeros((len(t), q.shape[1] // QUERY_PARTS[number]), q.dtype)
     order, offsets = _group(listed.reshape(-1), len(t))
     weights, shape = _weights(q, outside, inside), listed.shape
-    _in_threads(
+    share_out(
         -(-len(t) // _TILE),
         g.size * out.shape[1],
         lambda i, j: _backward_table(i, j, number, q, t, *shape, order, offsets, *weights, g, out),
@@ -391,7 +368,7 @@ def backward_table(
 def merge_smallest(scores: Tensor, base: int, values: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Bring a block of scores (n, c), of candidates from `base` on, into the running k smallest (n, k), in place."""
     block, best, named = _array(scores), values.numpy(), ids.numpy()
-    _in_threads(len(block), block.size, lambda first, last: _merge(first, last, block, base, best, named))
+    share_out(len(block), block.size, lambda first, last: _merge(first, last, block, base, best, named))
     return values, ids
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from flexkg.models.kernels_cpu import _in_threads
+from flexkg.threads import share_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def bounds(
     blocks = len(codes)
     out = np.empty((len(points), blocks * BLOCK), np.float32)
     least = np.empty((len(points), blocks), np.float32)
-    _in_threads(
+    share_out(
         blocks,
         codes.size * len(points),
         lambda i, j: _bounds(i, j, codes, points, edges, weights, shifts, errors, out, least),

@@ -14,11 +14,11 @@ import torch
 
 from flexkg.engine import ragged
 from flexkg.engine.engine import Engine
-from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.protocol import loses_answers
 from flexkg.sampling.queries import Column, QuerySet
 from flexkg.sampling.sampler import Sampler, WalkIndex, fingerprint
+from flexkg.threads import leave_cores_to_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from flexkg.engine import ragged
-from flexkg.engine.threads import leave_cores_to_kernels
 from flexkg.plan.algebra import Operator
 from flexkg.plan.compiler import compile_groups
 from flexkg.plan.executor import execute
+from flexkg.threads import leave_cores_to_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
