@@ -20,7 +20,8 @@ import torch
 from flexkg.bench import search
 from flexkg.bench.engine import peak_mb
 from flexkg.models import distance
-from flexkg.models.pairs import BUDGET, find_kernels, formula, pairs
+from flexkg.models.pairs import BUDGET, find_kernels, pairs
+from flexkg.models.plain import formula
 
 if TYPE_CHECKING:
     from collections.abc import Callable

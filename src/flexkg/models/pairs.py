@@ -1,8 +1,7 @@
 """Rows against candidates: compiled kernels where there are some, chunked tensor operations anywhere else.
 
-The kernels are opaque operators with declared shapes, so that torch.compile and CUDA graphs take them whole. The
-plain path writes the formulas down as the papers do and differentiates them chunk by chunk; it is what the kernels
-are tested against.
+The kernels are opaque operators with declared shapes, so that torch.compile and CUDA graphs take them whole. What they
+are tested against is the plain path, in `flexkg.models.plain`.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from flexkg.models import reference
+from flexkg.models.plain import STRAIGHT, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from types import ModuleType
 
 PairKind = Literal["l1", "l2", "box", "cone", "dot", "modulus"]
@@ -26,8 +25,6 @@ Reduction = Literal["sorted", "atomic"]
 
 BUDGET = 1 << 28
 """Bytes of temporaries beside arguments and results, unless the caller says otherwise: 256 MB."""
-_LIVE = 8
-"""Temporaries of (rows, candidates, dimension) that the plain path holds at a time, its gradients included."""
 
 
 def pairs(
@@ -46,10 +43,9 @@ def pairs(
     """
     if ids is not None:
         ids = _checked(ids, len(queries[0]), len(table))
+    if kind in STRAIGHT or not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
+        return plain(kind, queries, table, ids, outside, inside, memory)
     result: Tensor
-    if kind in ("l2", "modulus") or not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
-        result = _Plain.apply(kind, outside, inside, memory, ids, table, *queries)  # type: ignore[no-untyped-call]
-        return result
     if queries[0].device.type == "cpu" and not torch.compiler.is_compiling():
         result = _Compiled.apply(kind, outside, inside, ids, table, *queries)  # type: ignore[no-untyped-call]
         return result
@@ -218,102 +214,3 @@ def _pack(kind: str, queries: Sequence[Tensor], table: Tensor) -> tuple[Tensor, 
     half = table.to(axis.dtype) * 0.5
     packed = [torch.cos(axis), torch.sin(axis), torch.cos(aperture).abs(), torch.sin(aperture).abs()]
     return torch.cat(packed, dim=1), torch.cat([torch.cos(half), torch.sin(half)], dim=1)
-
-
-# ---------------------------------------------------------------- plain
-
-
-def formula(kind: str, queries: Sequence[Tensor], candidates: Tensor, outside: float, inside: float) -> Tensor:
-    """The distance as the papers write it: parts (n, d) to a table (m, d), or to their own candidates (n, c, d)."""
-    if candidates.dim() == 2 and kind in ("l1", "box"):
-        return _by_routine(queries, candidates, outside, inside)
-    first, *others = (part[:, None] for part in queries)
-    away = candidates - first
-    match kind:
-        case "l1":
-            return away.abs().sum(-1)
-        case "l2":
-            return reference.l2(first, candidates)
-        case "modulus":
-            return reference.modulus(first, candidates)
-        case "box":
-            apart = away.abs()
-            return ((outside - inside) * torch.relu(apart - others[0]) + inside * apart).sum(-1)
-        case "cone":
-            sine, edge = torch.sin(away / 2).abs(), torch.sin(others[0] / 2).abs()
-            nearer = torch.minimum(torch.sin((away + others[0]) / 2).abs(), torch.sin((away - others[0]) / 2).abs())
-            return (torch.where(sine < edge, 0.0, nearer) + inside * torch.minimum(sine, edge)).sum(-1)
-        case _:
-            return (first * candidates).sum(-1)
-
-
-def _by_routine(queries: Sequence[Tensor], table: Tensor, outside: float, inside: float) -> Tensor:
-    """All pairs by torch's own L1 routine, which holds nothing but the result.
-
-    Σ relu(|x| - o) is half of Σ|x + o| + |x - o|, less Σ o, for o ≥ 0; a negative offset adds its size.
-    """
-    centre = queries[0]
-    direct = torch.cdist(centre, table, p=1.0)
-    if len(queries) == 1:
-        return direct
-    offset = queries[1].clamp(min=0)
-    edges = torch.cdist(centre + offset, table, p=1.0) + torch.cdist(centre - offset, table, p=1.0)
-    beyond = edges / 2 - queries[1].sum(-1, keepdim=True)
-    return (outside - inside) * beyond + inside * direct
-
-
-def _tiles(rows: int, columns: int, elements: int) -> Iterator[tuple[slice, slice]]:
-    """Cut rows and columns into tiles of at most so many pairs, whole rows while they fit."""
-    high = max(1, min(rows, elements // max(1, columns)))
-    wide = max(1, min(columns, elements))
-    for row in range(0, rows, high):
-        for column in range(0, columns, wide):
-            yield slice(row, row + high), slice(column, column + wide)
-
-
-class _Plain(torch.autograd.Function):
-    """Tensor operations, a tile at a time; backward computes each tile again and differentiates it."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, kind: str, outside: float, inside: float, memory: int, ids: Any, table: Any, *queries: Any
-    ) -> Any:
-        ctx.save_for_backward(ids, table, *queries)
-        columns = len(table) if ids is None else ids.shape[1]
-        elements = memory // (_LIVE * table.element_size() * max(1, table.shape[1]))
-        if ids is None and kind in ("l1", "box"):
-            elements = len(queries[0]) * columns  # no temporary to keep small
-        ctx.settings = kind, outside, inside, columns, elements
-        out = queries[0].new_empty(len(queries[0]), columns)
-        for rows, span in _tiles(len(out), columns, elements):
-            candidates = table[span] if ids is None else table[_listed(ids, len(out), rows, span)]
-            out[rows, span] = formula(kind, [part[rows] for part in queries], candidates, outside, inside)
-        return out
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Any) -> Any:
-        ids, table, *queries = ctx.saved_tensors
-        kind, outside, inside, columns, elements = ctx.settings
-        grads = [torch.zeros_like(part) for part in queries]
-        of_table = torch.zeros_like(table)
-        for rows, span in _tiles(len(grad), columns, elements):
-            places: Any = span if ids is None else _listed(ids, len(grad), rows, span)
-            parts = [part[rows].detach().requires_grad_() for part in queries]
-            candidates = table[places].detach().requires_grad_()
-            with torch.enable_grad():
-                tile = formula(kind, parts, candidates, outside, inside)
-            *of_parts, of_candidates = torch.autograd.grad(tile, [*parts, candidates], grad[rows, span])
-            for whole, part in zip(grads, of_parts, strict=True):
-                whole[rows] += part
-            if ids is None:
-                of_table[span] += of_candidates
-            else:
-                of_table.index_add_(0, places.reshape(-1), of_candidates.reshape(-1, table.shape[1]))
-        return None, None, None, None, None, of_table, *grads
-
-
-def _listed(ids: Tensor, num_rows: int, rows: slice, span: slice) -> Tensor:
-    """The candidates of some rows, (rows, span), from lists that runs of rows share."""
-    places = torch.arange(num_rows, device=ids.device)[rows]
-    return ids[places // (num_rows // len(ids)), span]

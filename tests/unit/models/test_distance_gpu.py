@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from flexkg.models import distance, pairs
+from flexkg.models import distance, pairs, plain
 
 HAS_GPU = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton") is not None
@@ -53,7 +53,7 @@ def expected(
         candidates = leaves[0][None].expand(len(queries[0]), -1, -1)
     else:
         candidates = leaves[0][ids.repeat_interleave(len(queries[0]) // len(ids), dim=0)]
-    result = pairs.formula(kind, leaves[1:], candidates, 1.0, 0.02)
+    result = plain.formula(kind, leaves[1:], candidates, 1.0, 0.02)
     return result.detach(), list(torch.autograd.grad(result, leaves, grad.double()))
 
 
