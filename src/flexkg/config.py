@@ -53,15 +53,17 @@ class TrainingSettings(Section):
     """Queries in an update."""
     negatives: PositiveInt = 128
     """Negative candidates for each query."""
-    loss: Literal["negative-sampling", "self-adversarial", "sampled-softmax", "cross-entropy"] = "negative-sampling"
-    """`self-adversarial` weighs negatives by their scores; the last two are softmax losses, over the drawn candidates
-    or over all entities."""
+    loss: Literal["negative-sampling", "self-adversarial", "sampled-softmax", "cross-entropy", "binary"] = (
+        "negative-sampling"
+    )
+    """`self-adversarial` weighs negatives by their scores; `sampled-softmax` and `cross-entropy` are softmax losses,
+    over the drawn candidates or over all entities; `binary` asks of every entity whether it is one of the answers."""
     temperature: PositiveFloat = 1.0
     """How sharply `self-adversarial` weighs."""
     temperatures: dict[str, NonNegativeFloat] = Field(default_factory=dict)
     """The same for single shapes; 0 weighs all negatives alike."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of `cross-entropy`'s target that is spread over all entities."""
+    """Share of the target of `cross-entropy` or `binary` that is spread over all entities."""
     shapes: Annotated[tuple[str, ...], BeforeValidator(listed)] = EPFO_SHAPES + NEGATION_SHAPES
     """Names of shapes, or keys of templates."""
     shares: dict[str, PositiveFloat] = Field(default_factory=dict)
@@ -119,9 +121,11 @@ class TrainingSettings(Section):
     @model_validator(mode="after")
     def _whole_table(self) -> TrainingSettings:
         """Who takes all entities as candidates updates all of them."""
-        if self.loss == "cross-entropy" and self.rows == "sparse":
-            raise ValueError('rows = "sparse" cannot go with loss = "cross-entropy"')
-        if self.loss == "cross-entropy":
+        if self.loss not in ("cross-entropy", "binary"):
+            return self
+        if self.rows == "sparse":
+            raise ValueError(f'rows = "sparse" cannot go with loss = "{self.loss}"')
+        if self.rows == "auto":
             object.__setattr__(self, "rows", "dense")
         return self
 

@@ -7,7 +7,7 @@ never an entity that has to be drawn again. All shapes are static, so a captured
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 
     from flexkg.sampling.draws import Draws
     from flexkg.sampling.queries import QuerySet
+
+
+class AnswerLists(NamedTuple):
+    """All answers of some queries, in lists of one length: shapes that a captured CUDA graph can hold."""
+
+    ids: Tensor
+    """(n, longest): entities, each at most once among those that are listed."""
+    listed: Tensor
+    """(n, longest): which places are taken."""
+    complement: Tensor | None
+    """(n,): whether the list is of all that are no answers; None where none is."""
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of values (n, entities) over each query's answers, (n,)."""
+        of_list = values.gather(1, self.ids).masked_fill(~self.listed, 0).sum(dim=1)
+        if self.complement is None:
+            return of_list
+        return torch.where(self.complement, values.sum(dim=1) - of_list, of_list)
 
 
 class TrainingAnswers:
@@ -44,7 +62,7 @@ class TrainingAnswers:
         self._members[: len(members)] = torch.from_numpy(members).to(self.device)
         self._complement = torch.from_numpy(complement).to(self.device)
         self._any_complement = bool(complement.any())
-        self._search_steps = (num_entities if spare else int(lengths.max(initial=0))).bit_length()
+        self._longest = num_entities if spare else int(lengths.max(initial=0))
 
     def refill(self, query_sets: Sequence[QuerySet]) -> bool:
         """Put other queries, as many of the same shapes, in the place of these; False if there is no room for them."""
@@ -95,6 +113,15 @@ class TrainingAnswers:
         answers = torch.where(self._complement[queries], self.num_entities - lengths, lengths)
         return (4 + answers).to(torch.float32).pow(exponent)
 
+    def lists(self, queries: Tensor) -> AnswerLists:
+        """All answers of each query; a list is never longer than there are entities."""
+        places = torch.arange(self._longest, device=self.device)
+        listed = places < self._lengths[queries][:, None]
+        members = self._members[(self._starts[queries][:, None] + places).clamp_(max=max(len(self._members) - 1, 0))]
+        # What fills a list up is spread over the entities: a gradient of 0 for each, not thousands for a single one.
+        ids = torch.where(listed, members.to(torch.int64), places)
+        return AnswerLists(ids, listed, self._complement[queries] if self._any_complement else None)
+
     def contains(self, queries: Tensor, entities: Tensor) -> Tensor:
         """Whether each entity (n, count) answers its row's query."""
         rank = self._rank(queries, entities, lambda members, _: members < entities)
@@ -122,7 +149,7 @@ class TrainingAnswers:
         low = torch.zeros_like(values)
         high = self._lengths[queries][:, None].expand_as(values)
         last = max(len(self._members) - 1, 0)
-        for _ in range(self._search_steps):
+        for _ in range(self._longest.bit_length()):
             middle = (low + high) >> 1
             right = before(self._members[(start + middle).clamp_(max=last)], middle) & (low < high)
             low = torch.where(right, middle + 1, low)

@@ -15,7 +15,7 @@ import torch
 from flexkg.errors import ConfigError, DataError
 from flexkg.plan.prepare import PreparedPlan, prepare_groups
 from flexkg.sampling.draws import Draws
-from flexkg.sampling.negatives import TrainingAnswers
+from flexkg.sampling.negatives import AnswerLists, TrainingAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,8 @@ class Batch:
     """(queries,)."""
     total: Tensor
     """The sum of the weights of the whole batch, of which this may be one process's share."""
+    answers: AnswerLists | None = None
+    """All answers, where the loss is about all of them."""
 
 
 class Batches:
@@ -63,11 +65,12 @@ class Batches:
         shared_by: int = 1,
         refillable: bool = False,
         weight_exponent: float = -0.5,
+        all_answers: bool = False,
     ) -> None:
         """`share` is (this process, number of processes): each takes its part of every shape of the same batch.
 
         `shared_by` queries share their negatives. `refillable` keeps room for other queries in place of these. A query
-        with n answers weighs (4 + n) ** `weight_exponent`.
+        with n answers weighs (4 + n) ** `weight_exponent`. `all_answers` puts all answers of its queries into a batch.
         """
         self.device = torch.device(device)
         self.query_sets = query_sets
@@ -93,6 +96,7 @@ class Batches:
         self._negatives = negatives
         self._shared_by = shared_by
         self._weight_exponent = weight_exponent
+        self._all_answers = all_answers
         self._seed = seed
         parts = [_part(count, *share) for count in self._counts]
         starts = np.cumsum([0, *self._counts]).tolist()
@@ -124,10 +128,12 @@ class Batches:
             if allowed is not None:
                 negatives, allowed = negatives.repeat_interleave(self._shared_by, dim=0), allowed[self._mine]
             positives, negatives, weights = positives[self._mine], negatives[self._mine], weights[self._mine]
+            queries = queries[self._mine]
         local = [rows[span][part] for span, part in zip(self._spans, self._parts, strict=True)]
         groups = [(entities[row], relations[row]) for (entities, relations), row in zip(self._ids, local, strict=True)]
         grounding = self.prepared.plan.ground(groups, self.device)
-        return Batch(grounding, positives, negatives, allowed, weights, total)
+        answers = self._answers.lists(queries) if self._all_answers else None
+        return Batch(grounding, positives, negatives, allowed, weights, total, answers)
 
     def by_row(self, values: Sequence[float]) -> Tensor:
         """A value for each shape, laid out as the rows of a batch are."""

@@ -188,6 +188,7 @@ class Trainer:
             settings.shared_by,
             settings.online,
             settings.weight_exponent,
+            settings.loss == "binary",
         )
 
     @torch.no_grad()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from flexkg.config import TrainingSettings
     from flexkg.models import QueryModel
     from flexkg.plan.prepare import PreparedPlan
+    from flexkg.sampling.negatives import AnswerLists
     from flexkg.training.batches import Batch
 
 
@@ -97,6 +98,20 @@ def cross_entropy(
     return (losses * weights).sum() / (weights.sum() if total is None else total)
 
 
+def binary(
+    scores: Tensor, answers: AnswerLists, weights: Tensor, total: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """Of each entity by itself, whether it is an answer: a mean over all entities, and a weighted one over queries.
+
+    scores (n, entities), weights (n,). An entity's cross-entropy is softplus(score) - target * score, whose second part
+    only answers have, but for the share of their target that is spread over all entities.
+    """
+    entities = scores.shape[1]
+    spread = smoothing / entities * scores.sum(dim=1) if smoothing else 0.0
+    losses = functional.softplus(scores).sum(dim=1) - (1 - smoothing) * answers.total(scores) - spread
+    return (losses / entities * weights).sum() / (weights.sum() if total is None else total)
+
+
 def training_loss(
     model: QueryModel,
     states: Tensor,
@@ -122,6 +137,10 @@ def training_loss(
         case "cross-entropy":
             scores = model.score(states, None, prepared.owner, prepared.count)
             loss = cross_entropy(scores, batch.positives[:, 0], batch.weights, batch.total, settings.label_smoothing)
+        case "binary":
+            assert batch.answers is not None
+            scores = model.score(states, None, prepared.owner, prepared.count)
+            loss = binary(scores, batch.answers, batch.weights, batch.total, settings.label_smoothing)
     added = model.penalty(*touched(prepared, batch))
     # Its own mean is over the queries here; of a process's share of the batch it counts as much as the share does.
     return loss if added is None else loss + added * (batch.weights.sum() / batch.total)

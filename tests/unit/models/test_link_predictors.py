@@ -13,9 +13,11 @@ from flexkg.errors import ConfigError, UnsupportedOperator
 from flexkg.evaluation.ranking import rank
 from flexkg.models import MODELS, embed, interpretation, run_plan
 from flexkg.query.shapes import SHAPES, ground
+from flexkg.sampling.negatives import AnswerLists
 from flexkg.sampling.queries import Column, QuerySet
 from flexkg.training.batches import Batches
 from flexkg.training.losses import (
+    binary,
     cross_entropy,
     negative_sampling,
     sampled_softmax,
@@ -127,6 +129,20 @@ def test_cross_entropy_is_a_softmax_over_everything():
     torch.testing.assert_close(cross_entropy(scores, positives, weights, smoothing=0.1), smooth)
 
 
+def test_binary_asks_of_every_entity():
+    scores = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
+    weights = torch.tensor([1.0, 3.0], dtype=torch.float64)
+    answers = torch.tensor([[1.0, 0, 0, 0, 1], [0, 0, 1, 0, 0]], dtype=torch.float64)
+    lists = AnswerLists(torch.tensor([[0, 4], [2, 1]]), torch.tensor([[True, True], [True, False]]), None)
+    for smoothing in (0.0, 0.1):
+        targets = (1 - smoothing) * answers + smoothing / 5
+        parts = torch.nn.functional.binary_cross_entropy_with_logits(scores, targets, reduction="none").mean(dim=1)
+        expected, found = (parts * weights).sum() / 4, binary(scores, lists, weights, smoothing=smoothing)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(*(torch.autograd.grad(loss, scores)[0] for loss in (found, expected)))
+        torch.testing.assert_close(binary(scores, lists, weights, weights.sum() * 2, smoothing), expected / 2)
+
+
 def test_self_adversarial_weighs_the_strongest_rivals_most():
     scores = torch.tensor([[1.0, 3.0, -1.0, 0.0], [0.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
     weights = torch.ones(2, dtype=torch.float64)
@@ -168,17 +184,17 @@ def ring(count=12):
     return QuerySet("1p", "ep", heads, relations, answers)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_links_are_learnt(name):
-    """Each with the loss of its recipe, on a ring that none knows at first."""
+@pytest.mark.parametrize(("name", "loss"), [*((name, None) for name in NAMES), ("tucker", "binary")])
+def test_links_are_learnt(name, loss):
+    """Each with the loss of its recipe, or another one, on a ring that none knows at first."""
     torch.manual_seed(0)
     dim = ["model.dim=16", *(["model.relation_dim=8"] if name == "tucker" else [])]
     off = ["model.input_dropout=0", "model.core_dropout=0", "model.output_dropout=0"] if name == "tucker" else []
-    config = load_recipe(name, [*dim, *off, "training.negatives=8"])
+    config = load_recipe(name, [*dim, *off, "training.negatives=8", *([f"training.loss={loss}"] if loss else [])])
     model = build_model(config.model, 12, 4)
     queries = ring()
     by = interpretation(model)
-    batches = Batches([queries], [48], by, 12, 8, 0)
+    batches = Batches([queries], [48], by, 12, 8, 0, all_answers=loss == "binary")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     before = rank(model.eval(), queries, by).metrics()["mrr"]
     model.train()
@@ -205,9 +221,18 @@ def test_what_a_batch_touches_is_named():
 
 
 def test_all_entities_as_candidates_are_all_updated():
-    with pytest.raises(ConfigError, match="cross-entropy"):
-        load_recipe("complex", ["training.rows=sparse"])
-    assert load_recipe("complex").training.rows == "dense"
+    for loss in ("cross-entropy", "binary"):
+        with pytest.raises(ConfigError, match=loss):
+            load_recipe("complex", ["training.rows=sparse", f"training.loss={loss}"])
+        assert load_recipe("complex", [f"training.loss={loss}"]).training.rows == "dense"
+
+
+def test_parts_of_a_batch_hold_their_own_answers():
+    by = interpretation(make("complex"))
+    shares = (0, 1), (0, 2), (1, 2)
+    whole, *parts = (Batches([ring()], [5], by, 12, 3, 0, share=s, all_answers=True).draw(7) for s in shares)
+    assert torch.equal(torch.cat([part.answers.ids for part in parts]), whole.answers.ids)
+    assert torch.equal(whole.answers.ids, whole.positives)
 
 
 def test_their_recipes_train_single_links():

@@ -106,8 +106,14 @@ def test_the_operators_declare_what_they_do() -> None:
 
 @pytest.mark.parametrize(
     ("name", "overrides"),
-    [("rotate", ()), ("transe", ("model.norm=2",)), ("complex", ()), ("tucker", ("model.relation_dim=4",))],
-    ids=["rotate", "transe-l2", "complex", "tucker"],
+    [
+        ("rotate", ()),
+        ("transe", ("model.norm=2",)),
+        ("complex", ()),
+        ("tucker", ("model.relation_dim=4",)),
+        ("tucker", ("model.relation_dim=4", "training.loss=binary")),
+    ],
+    ids=["rotate", "transe-l2", "complex", "tucker", "tucker-binary"],
 )
 def test_a_step_of_training_is_one_graph(name: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
     offsets = torch.arange(13).numpy()

@@ -49,6 +49,23 @@ def test_negatives_never_answer_and_positives_always_do(case, seed):
     assert answers.weights(queries, 0.25).tolist() == pytest.approx([(4 + len(a)) ** 0.25 for a in truth])
 
 
+@given(listed_sets(), st.sampled_from([0.0, 0.25]))
+def test_lists_hold_all_answers(case, spare):
+    universe, finite, cofinite = case
+    sets = [query_set(finite), *([query_set(cofinite, complement=True)] if cofinite else [])]
+    answers = TrainingAnswers(sets, universe, spare=spare)
+    truth = [*finite, *(set(range(universe)) - listed for listed in cofinite)]
+    order = torch.arange(len(truth)).flip(0)
+    lists = answers.lists(order)
+    assert lists.ids.shape == (len(truth), universe if spare else max(map(len, finite + cofinite)))
+    values = torch.randn(len(truth), universe, dtype=torch.float64, requires_grad=True)
+    expected = torch.zeros_like(values)
+    for row, query in enumerate(order.tolist()):
+        expected[row, sorted(truth[query])] = 1
+    torch.testing.assert_close(lists.total(values), (values * expected).sum(dim=1))
+    assert torch.equal(torch.autograd.grad(lists.total(values).sum(), values)[0], expected)
+
+
 @pytest.mark.parametrize("complement", [False, True])
 def test_draws_are_uniform(complement):
     listed, universe, count = {0, 1, 5, 6, 7, 19}, 20, 40_000
