@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from flexkg.training.batches import Batch
 
 SETTINGS = (
+    # What the plain step knows, whatever the recipe does.
+    "model.distance=paper",
+    "training.loss=negative-sampling",
     "model.dim=400",
     "model.hidden=1600",
     "training.batch_size=512",

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import flexkg
-from flexkg.bench.training_cpu import Plain, _inside, _ours
+from flexkg.bench.training_cpu import SETTINGS, Plain, _inside, _ours
 from flexkg.config import build_model, load_recipe
 from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
@@ -24,8 +24,8 @@ def workload(tmp_path_factory):
 
 
 def trainer(folder, workload, shapes, *settings: str) -> Trainer:
-    small = ["model.dim=8", "model.hidden=16", "training.batch_size=64", "training.negatives=6", "training.shared_by=1"]
-    config = load_recipe("flex", [*small, f"training.shapes={','.join(shapes)}", *settings])
+    small = ["model.dim=8", "model.hidden=16", "training.batch_size=64", "training.negatives=6"]
+    config = load_recipe("flex", [*SETTINGS, *small, f"training.shapes={','.join(shapes)}", *settings])
     torch.manual_seed(0)
     model = build_model(config.model, 4381, 16)
     train = [workload.queries("train", shape) for shape in shapes]
