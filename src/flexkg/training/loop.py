@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +252,10 @@ class Trainer:
     def _capture(self, place: int) -> CapturedRound:
         loss_of = torch.compile(self._loss(place), dynamic=False) if self.settings.compile else self._loss(place)
         at = torch.tensor(self.step * len(self.rounds) + place, device=self.device)
-        return CapturedRound(at, len(self.rounds), lambda at: self._backward(loss_of, at), self._apply)
+        with warnings.catch_warnings():
+            # The compiler tells its own developers about a choice that it makes; nobody here can do anything about it.
+            warnings.filterwarnings("ignore", message=r"\s*Online softmax is disabled")
+            return CapturedRound(at, len(self.rounds), lambda at: self._backward(loss_of, at), self._apply)
 
     def _backward(self, loss_of: Callable[[Tensor | int], Tensor], at: Tensor | int) -> Tensor:
         """The loss of a batch, its gradients left in the parameters."""
