@@ -184,7 +184,7 @@ def ring(count=12):
     return QuerySet("1p", "ep", heads, relations, answers)
 
 
-@pytest.mark.parametrize(("name", "loss"), [*((name, None) for name in NAMES), ("tucker", "binary")])
+@pytest.mark.parametrize(("name", "loss"), [*((name, None) for name in NAMES), ("tucker", "cross-entropy")])
 def test_links_are_learnt(name, loss):
     """Each with the loss of its recipe, or another one, on a ring that none knows at first."""
     torch.manual_seed(0)
@@ -194,7 +194,7 @@ def test_links_are_learnt(name, loss):
     model = build_model(config.model, 12, 4)
     queries = ring()
     by = interpretation(model)
-    batches = Batches([queries], [48], by, 12, 8, 0, all_answers=loss == "binary")
+    batches = Batches([queries], [48], by, 12, 8, 0, all_answers=config.training.loss == "binary")
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     before = rank(model.eval(), queries, by).metrics()["mrr"]
     model.train()
