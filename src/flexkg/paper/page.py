@@ -11,6 +11,7 @@ from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, notes_of, number, page_of, triple
 from flexkg.paper.results import load_all
 from flexkg.paper.tables import AVERAGE
+from flexkg.paper.tuning import list_trials, read_trials
 from flexkg.paper.workloads import read_registry
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
         if name == "dimensions" and (drawing := _draw_dimensions(page)) is not None:
             images["results-dimensions.svg"] = drawing
             parts.append("![MRR and minutes of FLEX by dimension](img/results-dimensions.svg)\n")
+    parts.append(list_trials(read_trials(folder)))
     return "\n".join(part for part in parts if part), images
 
 

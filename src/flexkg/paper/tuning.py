@@ -1,0 +1,100 @@
+"""What was tried on validation queries: a line for each trial in results/tuning.jsonl, and a section of the page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from flexkg.errors import DataError
+from flexkg.kg.storage import atomic_file, os_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+FILE = "tuning.jsonl"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting, trained to its end and ranked on all validation queries; figures are MRR between 0 and 1."""
+
+    graph: str
+    round: str
+    """Trials of a round differ only in what is named."""
+    name: str
+    recipe: str
+    base: tuple[str, ...]
+    """Settings that all trials of the round share, as `--set` takes them."""
+    changed: tuple[str, ...]
+    """Settings of this one."""
+    steps: int
+    device: str
+    date: str
+    mrr: float
+    epfo: float | None
+    negation: float | None
+    shapes: Mapping[str, float]
+
+
+def read_trials(results: Path) -> list[Trial]:
+    """All trials of a folder of results, in the order in which they ended."""
+    path = results / FILE
+    if not path.is_file():
+        return []
+    with os_errors(path, "read"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    trials = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            trials.append(Trial(**row | {"base": tuple(row["base"]), "changed": tuple(row["changed"])}))
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"{path}, line {number}, is no trial: {error}.", hint="Restore it from version control."
+            ) from None
+    return trials
+
+
+def add_trial(results: Path, trial: Trial) -> None:
+    """Add a line; what was there is never lost."""
+    trials = [*read_trials(results), trial]
+    with atomic_file(results / FILE) as partial:
+        text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in trials)
+        partial.write_text(text, encoding="utf-8")
+
+
+def list_trials(trials: Sequence[Trial]) -> str:
+    """The section of the page: a table for each round and graph, the best first; empty if nothing was tried."""
+    if not trials:
+        return ""
+    lines = [
+        "## What was tried",
+        "",
+        "Settings are chosen on validation queries alone, all of them, with smaller models and shorter trainings than",
+        "those above. A table is one round: its trials differ in what is named. MRR × 100. The lines are in",
+        "`results/tuning.jsonl`; `python scripts/tune.py PLAN.toml` makes more of them.",
+        "",
+    ]
+    for place in dict.fromkeys((trial.round, trial.graph) for trial in trials):
+        own = [trial for trial in trials if (trial.round, trial.graph) == place]
+        first = own[0]
+        lines += [
+            f"**{place[1]}, round {place[0]}.** Recipe `{first.recipe}` with "
+            + (", ".join(f"`{text}`" for text in first.base) or "its own settings")
+            + ".",
+            "",
+            "| trial | settings | steps | MRR | EPFO | negation |",
+            "|---|---|---|---|---|---|",
+        ]
+        for trial in sorted(own, key=lambda each: -each.mrr):
+            settings = ", ".join(f"`{text}`" for text in trial.changed)
+            cells = [_number(value) for value in (trial.mrr, trial.epfo, trial.negation)]
+            lines.append(f"| {trial.name} | {settings} | {trial.steps:,} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f}"

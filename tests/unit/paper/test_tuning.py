@@ -1,0 +1,92 @@
+"""Trials on validation queries: a real plan is tried, kept line by line, and shown on the page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flexkg.config import load_recipe
+from flexkg.errors import DataError
+from flexkg.kg.catalog import resolve
+from flexkg.paper.tuning import FILE, Trial, add_trial, list_trials, read_trials
+from flexkg.sampling.make import Order, make_workload
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = Trial(
+    "world", "1", "base", "flex-small", ("model.dim=8",), (), 4, "cpu", "2026-11-16", 0.125, 0.25, None, {"1p": 0.25}
+)
+
+PLAN = """
+round = "1"
+graph = "world"
+recipe = "flex-small"
+set = [
+    "model.dim=8", "model.hidden=8", "training.steps=4", "training.batch_size=16", "training.warm_up=0",
+    "training.shapes=1p", "training.shares={}",
+]
+
+[trials]
+plain = []
+wider = ["model.hidden=16"]
+"""
+
+
+def tune(tmp_path: Path, plan: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "plan.toml").write_text(plan)
+    command = [sys.executable, ROOT / "scripts" / "tune.py", tmp_path / "plan.toml", "--results", tmp_path / "results"]
+    command += ["--workload", tmp_path / "queries"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_plan_is_tried_and_kept(tmp_path):
+    (tmp_path / "results").mkdir()
+    order = Order(splits=("train", "valid"), shapes=("1p", "2in"), train_shapes=("1p",), count=20)
+    make_workload(resolve("world"), tmp_path / "queries", order)
+    add_trial(tmp_path / "results", SHARED)
+    found = tune(tmp_path, PLAN)
+    assert found.returncode == 0, found.stderr
+    first, *trials = read_trials(tmp_path / "results")
+    assert first == SHARED
+    assert {trial.name: trial.changed for trial in trials} == {"plain": (), "wider": ("model.hidden=16",)}
+    for trial in trials:
+        assert f"world {trial.name}: {100 * trial.mrr:.2f}" in found.stdout
+        assert (trial.steps, trial.device, trial.graph) == (4, "cpu", "world")
+        assert 0 < trial.shapes["1p"] < 1
+        assert trial.shapes.keys() == {"1p", "2in"}
+
+
+def test_a_wrong_setting_is_found_before_anything_is_trained(tmp_path):
+    found = tune(tmp_path, PLAN.replace("model.hidden=16", "model.hiden=16"))
+    assert found.returncode == 2
+    assert "model.hidden" in found.stderr
+    assert found.stdout == ""
+    found = tune(tmp_path, "round = 1")
+    assert found.returncode == 2
+    assert "plan.toml cannot be read" in found.stderr
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    add_trial(tmp_path, SHARED)
+    with (tmp_path / FILE).open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(DataError, match="line 2, is no trial"):
+        read_trials(tmp_path)
+
+
+def test_the_page_shows_the_best_first():
+    better = Trial(**{**vars(SHARED), "name": "better", "changed": ("model.margin=9",), "mrr": 0.5, "negation": 0.0625})
+    lines = list_trials([SHARED, better]).splitlines()
+    rows = [line for line in lines if line.startswith("| b")]
+    assert rows == ["| better | `model.margin=9` | 4 | 50.00 | 25.00 | 6.25 |", "| base |  | 4 | 12.50 | 25.00 |  |"]
+    assert list_trials([]) == ""
+
+
+def test_settings_of_the_kept_trials_can_still_be_used():
+    trials = read_trials(ROOT / "results")
+    assert trials
+    for trial in trials:
+        config = load_recipe(trial.recipe, [*trial.base, *trial.changed])
+        assert config.training.steps == trial.steps
