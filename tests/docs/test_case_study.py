@@ -93,6 +93,18 @@ def test_it_draws_again_from_its_data_without_torch(script, data, tmp_path):
     assert (tmp_path / "study.svg").read_text(encoding="utf-8") == script.draw(data)
 
 
+def test_the_picture_in_the_docs_is_drawn_from_its_data(script):
+    source = ROOT / "docs" / "img" / "case-study-religion.json"
+    data = json.loads(source.read_text(encoding="utf-8"))
+    assert source.with_suffix(".svg").read_text(encoding="utf-8") == script.draw(data)
+    run = data["run"]
+    page = (ROOT / "docs" / "how-to" / "ask.md").read_text(encoding="utf-8")
+    assert f"dimension {run['dim']}, " in page
+    assert f"validation MRR {run['best']['mrr']:.3f})" in page
+    assert data["proved"] == ["Hinduism"]
+    assert data["nodes"][-1]["answers"][0]["name"] == "Hinduism"
+
+
 def test_mistakes_are_one_line(script, tmp_path, capsys):
     other = tmp_path / "other.json"
     other.write_text("{}", encoding="utf-8")
