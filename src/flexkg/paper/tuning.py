@@ -74,8 +74,8 @@ def list_trials(trials: Sequence[Trial]) -> str:
         "",
         "Settings are chosen on validation queries alone, all of them, with smaller models and shorter trainings than",
         "those above. A table is one round: its trials differ in what is named. MRR × 100. The lines are in",
-        "`results/tuning.jsonl`; `python scripts/tune.py PLAN.toml` makes more of them. One seed each; trials that did not",
-        "end are not listed. A recipe is put together from such trials, and may differ from each of them.",
+        "`results/tuning.jsonl`; `python scripts/tune.py PLAN.toml` makes more of them. One seed each; trials that",
+        "did not end are not listed. A recipe is put together from such trials, and may differ from each of them.",
         "",
     ]
     for place in dict.fromkeys((trial.round, trial.graph) for trial in trials):
