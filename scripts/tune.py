@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ from pathlib import Path
 from flexkg.config import load_recipe
 from flexkg.errors import ConfigError, FlexError
 from flexkg.kg.catalog import locate
-from flexkg.paper.tuning import Trial, add_trial
+from flexkg.paper.tuning import Trial, add_trial, read_trials
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -139,29 +139,59 @@ def main(arguments: list[str] | None = None) -> int:
     until = time.time() + 60 * given.minutes
     try:
         plan = read_plan(given.plan)
+        names = missing(plan, given.results)
+        if not names:
+            print("every trial of this plan is kept already")
+            return 0
         data = locate(given.data or plan.graph)
         with tempfile.TemporaryDirectory() as temporary:
             workload = given.workload or prepare(plan, data, given.queries, Path(temporary) / "workload", given.device)
             place = Place(data, workload, given.device, until)
             # A process that has used a GPU cannot be forked.
             with ProcessPoolExecutor(given.workers, multiprocessing.get_context("spawn")) as pool:
-                waiting = {pool.submit(try_out, plan, name, place): name for name in plan.trials}
-                for done in as_completed(waiting):
-                    _tell(waiting[done], done.result(), given.results)
+                waiting = {pool.submit(try_out, plan, name, place): name for name in names}
+                # One that fails takes none of the others with it.
+                failed = [not _told(waiting[done], done, given.results) for done in as_completed(waiting)]
     except FlexError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return 0
+    except KeyboardInterrupt:
+        print("interrupted; the trials that had ended are kept", file=sys.stderr)
+        return 130
+    return 2 if any(failed) else 0
 
 
-def _tell(name: str, trial: Trial | None, results: Path) -> None:
+def missing(plan: Plan, results: Path) -> list[str]:
+    """The trials that are not kept yet."""
+    kept = {
+        trial.name: (trial.recipe, trial.base, trial.changed)
+        for trial in read_trials(results)
+        if (trial.graph, trial.round) == (plan.graph, plan.round)
+    }
+    for name in kept.keys() & plan.trials.keys():
+        if kept[name] != (plan.recipe, plan.base, plan.trials[name]):
+            raise ConfigError(
+                f"Round {plan.round} on {plan.graph} has a trial {name!r} with other settings.",
+                hint="Give the round or the trial another name.",
+            )
+    return [name for name in plan.trials if name not in kept]
+
+
+def _told(name: str, done: Future[Trial | None], results: Path) -> bool:
+    """Say what came of a trial and keep it; False if it failed."""
+    try:
+        trial = done.result()
+    except FlexError as error:
+        print(f"{name} failed: {error}", file=sys.stderr)
+        return False
     if trial is None:
         print(f"{name}: no time left", flush=True)
-        return
+        return True
     add_trial(results, trial)
     averages = [f"{100 * value:.2f}" for value in (trial.mrr, trial.epfo, trial.negation) if value is not None]
     shapes = " ".join(f"{shape} {100 * value:.1f}" for shape, value in trial.shapes.items())
     print(f"{trial.graph} {name}: {' / '.join(averages)}  {shapes}", flush=True)
+    return True
 
 
 if __name__ == "__main__":

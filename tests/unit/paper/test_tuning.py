@@ -56,6 +56,20 @@ def test_a_plan_is_tried_and_kept(tmp_path):
         assert (trial.steps, trial.device, trial.graph) == (4, "cpu", "world")
         assert 0 < trial.shapes["1p"] < 1
         assert trial.shapes.keys() == {"1p", "2in"}
+    # What is kept is not tried again, and other settings under its name are refused.
+    assert tune(tmp_path, PLAN).stdout == "every trial of this plan is kept already\n"
+    other = tune(tmp_path, PLAN.replace("model.hidden=16", "model.hidden=12"))
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "Round 1 on world has a trial 'wider' with other settings." in other.stderr
+    assert len(read_trials(tmp_path / "results")) == 3
+
+
+def test_a_trial_that_fails_takes_no_other_with_it(tmp_path):
+    make_workload(resolve("world"), tmp_path / "queries", Order(splits=("train", "valid"), shapes=("1p",), count=20))
+    found = tune(tmp_path, PLAN.replace("model.hidden=16", "training.shapes=2p"))
+    assert found.returncode == 2
+    assert "wider failed: The workload" in found.stderr
+    assert [trial.name for trial in read_trials(tmp_path / "results")] == ["plain"]
 
 
 def test_a_wrong_setting_is_found_before_anything_is_trained(tmp_path):
