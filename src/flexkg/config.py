@@ -29,7 +29,7 @@ from flexkg.model_settings import MODEL_SECTIONS, FlexSettings, ModelSettings, S
 from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, key_of, template_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from flexkg.models import QueryModel
     from flexkg.query.terms import Term
@@ -41,6 +41,14 @@ NEGATION_SHAPES = ("2in", "3in", "inp", "pin", "pni")
 def template_for(shape: str) -> Term:
     """The template of a shape given by its name, such as `2i`, or by its key, such as `epep-`."""
     return (SHAPES | DE_MORGAN_SHAPES).get(shape) or template_of(shape)
+
+
+def _check_shapes(shapes: Iterable[str]) -> None:
+    for shape in shapes:
+        try:
+            template_for(shape)
+        except ValueError:
+            raise ValueError(f"unknown shape {shape!r}; the names are {', '.join(SHAPES)}") from None
 
 
 class TrainingSettings(Section):
@@ -103,14 +111,17 @@ class TrainingSettings(Section):
     @field_validator("shapes")
     @classmethod
     def _known(cls, shapes: tuple[str, ...]) -> tuple[str, ...]:
-        for shape in shapes:
-            try:
-                template_for(shape)
-            except ValueError:
-                raise ValueError(f"unknown shape {shape!r}; the names are {', '.join(SHAPES)}") from None
+        _check_shapes(shapes)
         if not shapes:
             raise ValueError("at least one shape is needed")
         return shapes
+
+    @field_validator("shares", "temperatures")
+    @classmethod
+    def _of_known(cls, values: dict[str, float]) -> dict[str, float]:
+        """Shapes that a recipe does not train may have some: it may have them from the one that it extends."""
+        _check_shapes(values)
+        return values
 
     @model_validator(mode="after")
     def _even_runs(self) -> TrainingSettings:

@@ -19,7 +19,7 @@ from pydantic import (
 class Section(BaseModel):
     """Settings that belong together; an unknown one is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Model(Section):
