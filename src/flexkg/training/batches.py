@@ -62,6 +62,7 @@ class Batches:
         seed: int,
         device: torch.device | str = "cpu",
         share: tuple[int, int] = (0, 1),
+        *,
         shared_by: int = 1,
         refillable: bool = False,
         weight_exponent: float = -0.5,

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _PATHS = ("1p", "2p", "3p")
 _SAVE_SECONDS = 30.0
 """Between checkpoints, unless the settings count them in steps."""
-_SEEDS = 1_000_003
-"""Apart from each other lie the seeds of the dropouts of runs with neighbouring seeds."""
+_SEED_STRIDE = 1 << 32
+"""Between the dropouts' seeds of runs with neighbouring seeds: more than a run has updates."""
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,10 @@ class Trainer:
             settings.seed,
             self.device,
             self.share,
-            settings.shared_by,
-            settings.online,
-            settings.weight_exponent,
-            settings.loss == "binary",
+            shared_by=settings.shared_by,
+            refillable=settings.online,
+            weight_exponent=settings.weight_exponent,
+            all_answers=settings.loss == "binary",
         )
 
     @torch.no_grad()
@@ -225,15 +225,17 @@ class Trainer:
         self.optimiser.set_rate(learning_rate(self.settings, self.step))
         self._refresh()
         for place in range(len(self.rounds)):
+            at = self.step * len(self.rounds) + place
+            captured = self.optimiser.capturable and self.share[1] == 1
+            if captured and place not in self._captured:
+                self._captured[place] = self._capture(place)
             if self._drops:
                 # Which units are dropped is decided by the step, as the batch is: a resumed run drops the same.
-                torch.manual_seed(self.settings.seed * _SEEDS + self.step * len(self.rounds) + place)
-            if self.optimiser.capturable and self.share[1] == 1:
-                if place not in self._captured:
-                    self._captured[place] = self._capture(place)
+                torch.manual_seed((self.settings.seed * _SEED_STRIDE + at) % (1 << 63))
+            if captured:
                 self._captured[place].replay()
             else:
-                loss = self._backward(self._loss(place), self.step * len(self.rounds) + place)
+                loss = self._backward(self._loss(place), at)
                 self._share_gradients(loss)
                 self._apply(loss)
 
