@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -58,6 +59,8 @@ class Place:
     device: str
     until: float
     """Seconds since the epoch at which trials are given up."""
+    parent: int
+    """The process that the trials are for; without it they end."""
 
 
 def read_plan(path: Path) -> Plan:
@@ -93,7 +96,7 @@ def try_out(plan: Plan, name: str, place: Place) -> Trial | None:
         out = Path(temporary) / "run"
         outcome = train(
             Dataset.load(place.data), config, out, recipe=plan.recipe, workload=place.workload, device=place.device,
-            stop=lambda: time.time() > place.until,
+            stop=lambda: time.time() > place.until or os.getppid() != place.parent,
         )  # fmt: skip
         if not outcome.finished:
             return None
@@ -146,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         data = locate(given.data or plan.graph)
         with tempfile.TemporaryDirectory() as temporary:
             workload = given.workload or prepare(plan, data, given.queries, Path(temporary) / "workload", given.device)
-            place = Place(data, workload, given.device, until)
+            place = Place(data, workload, given.device, until, os.getpid())
             # A process that has used a GPU cannot be forked.
             with ProcessPoolExecutor(given.workers, multiprocessing.get_context("spawn")) as pool:
                 waiting = {pool.submit(try_out, plan, name, place): name for name in names}

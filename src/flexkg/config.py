@@ -95,6 +95,8 @@ class TrainingSettings(Section):
     """Steps between validations; 0 leaves it to the program."""
     shared_by: PositiveInt = 1
     """Queries that share one list of negatives; those of them that are answers are left out of the loss."""
+    near_misses: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the negatives that would be answers if the query's negations were left out, where it has any."""
     online: bool = False
     """Sample fresh training queries while training, in place of the workload's."""
     refresh_every: PositiveInt = 5000
@@ -127,6 +129,8 @@ class TrainingSettings(Section):
     def _even_runs(self) -> TrainingSettings:
         if self.batch_size % self.shared_by:
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of shared_by {self.shared_by}")
+        if self.near_misses and self.shared_by > 1:
+            raise ValueError("near_misses are a query's own: they cannot go with shared_by above 1")
         return self
 
     @model_validator(mode="after")

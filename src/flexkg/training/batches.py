@@ -15,6 +15,7 @@ import torch
 from flexkg.errors import ConfigError, DataError
 from flexkg.plan.prepare import PreparedPlan, prepare_groups
 from flexkg.sampling.draws import Draws
+from flexkg.sampling.near import NearLists
 from flexkg.sampling.negatives import AnswerLists, TrainingAnswers
 
 if TYPE_CHECKING:
@@ -67,11 +68,13 @@ class Batches:
         refillable: bool = False,
         weight_exponent: float = -0.5,
         all_answers: bool = False,
+        near: int = 0,
     ) -> None:
         """`share` is (this process, number of processes): each takes its part of every shape of the same batch.
 
         `shared_by` queries share their negatives. `refillable` keeps room for other queries in place of these. A query
         with n answers weighs (4 + n) ** `weight_exponent`. `all_answers` puts all answers of its queries into a batch.
+        `near` of the negatives are near misses where a query has any (see `flexkg.sampling.near`).
         """
         self.device = torch.device(device)
         self.query_sets = query_sets
@@ -94,6 +97,8 @@ class Batches:
         first = torch.tensor([0, *np.cumsum(sizes)[:-1].tolist()])
         self._first = torch.repeat_interleave(first, torch.tensor(self._counts)).to(self.device)
         self._answers = TrainingAnswers(query_sets, num_entities, self.device, _SPARE if refillable else 0.0)
+        self._near = NearLists(query_sets, self.device, _SPARE if refillable else 0.0) if near else None
+        self._near_count = near
         self._negatives = negatives
         self._shared_by = shared_by
         self._weight_exponent = weight_exponent
@@ -121,6 +126,8 @@ class Batches:
         allowed = None
         if self._shared_by == 1:
             negatives = self._answers.negatives(queries, self._negatives, random)
+            if self._near is not None:
+                negatives = self._near.put(negatives, queries, self._near_count, random)
         else:
             lists = len(queries) // self._shared_by
             negatives, allowed = self._answers.shared_negatives(queries, self._negatives, lists, random)
@@ -145,8 +152,12 @@ class Batches:
         """Put other queries in the place of these, as many of each shape; False if there is no room for them."""
         if any(len(new) != len(old[0]) for new, old in zip(query_sets, self._ids, strict=True)):
             return False
+        if self._near is not None and not self._near.fits(query_sets):
+            return False
         if not self._answers.refill(query_sets):
             return False
+        if self._near is not None:
+            self._near.refill(query_sets)
         for queries, mine in zip(query_sets, self._ids, strict=True):
             for old, new in zip(mine, self._grounds(queries), strict=True):
                 old.copy_(new)

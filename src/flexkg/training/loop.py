@@ -190,6 +190,7 @@ class Trainer:
             refillable=settings.online,
             weight_exponent=settings.weight_exponent,
             all_answers=settings.loss == "binary",
+            near=round(settings.near_misses * settings.negatives),
         )
 
     @torch.no_grad()

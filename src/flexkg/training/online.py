@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flexkg.kg.dataset import Dataset
+    from flexkg.sampling.near import NearMisses
     from flexkg.sampling.queries import QuerySet
 
 
@@ -22,13 +23,22 @@ class FreshQueries:
     """Samples as many queries as a set has, of the same shape, decided by seed and number."""
 
     def __init__(
-        self, dataset: Dataset, evaluated: Sequence[QuerySet], seed: int, device: torch.device | str = "cpu"
+        self,
+        dataset: Dataset,
+        evaluated: Sequence[QuerySet],
+        seed: int,
+        device: torch.device | str = "cpu",
+        near: NearMisses | None = None,
     ) -> None:
-        """`evaluated` are queries that must not be learnt where the benchmarks do not train their shape."""
+        """`evaluated` are queries that must not be learnt where the benchmarks do not train their shape.
+
+        `near` finds their near misses, where these are wanted.
+        """
         self._pair = Pair.of(dataset.graph("train"), None, device)
         self._cap = PUBLISHED.get(dataset.name, DEFAULT).cap
         self._evaluated = {queries.shape: queries for queries in evaluated}
         self._seed = seed
+        self._near = near
 
     def __call__(self, number: int, queries: QuerySet) -> QuerySet:
         """The `number`-th replacement of a set; the one-hop queries are all there already and stay."""
@@ -50,4 +60,5 @@ class FreshQueries:
             avoid=avoid,
         )
         # A small graph may not have as many: some come twice, as in the set itself they come again and again.
-        return fresh if len(fresh) == len(queries) else fresh.take(np.arange(len(queries)) % len(fresh))
+        fresh = fresh if len(fresh) == len(queries) else fresh.take(np.arange(len(queries)) % len(fresh))
+        return fresh if self._near is None else self._near(fresh)

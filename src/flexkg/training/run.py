@@ -33,6 +33,7 @@ from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.make import Order, make_workload
+from flexkg.sampling.near import NearMisses
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.calibrated import calibrate_run, forget_calibration
@@ -101,15 +102,19 @@ def train(
         queries = _built(dataset, config, out, place, share, say)
         if share[0] == 0:
             _note(out, workload=describe_workload(queries, given=False))
+    near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
+    learnt = [queries.queries("train", shape) for shape in config.training.shapes]
+    if near is not None:
+        learnt = [near(part) for part in learnt]
     fresh = None
     if config.training.online:
         evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
-        fresh = FreshQueries(dataset, evaluated, config.training.seed, place)
+        fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
     with _stopping() as stopped:
         trainer = Trainer(
             model,
             config.training,
-            [queries.queries("train", shape) for shape in config.training.shapes],
+            learnt,
             _validated(queries, config),
             out,
             place,

@@ -17,6 +17,7 @@ from flexkg.kg.vocabulary import Vocabulary
 from flexkg.models import interpretation, run_plan
 from flexkg.query.shapes import SHAPES
 from flexkg.sampling.build import Pair, enumerate_pairs, sample_queries
+from flexkg.sampling.near import NearMisses
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.loop import Trainer
@@ -313,6 +314,30 @@ def test_a_shape_without_queries_is_named():
     assert json.dumps(empty.extra)
 
 
+def test_near_misses_are_among_the_negatives(tmp_path, graphs, queries):
+    find = NearMisses(graphs[0])
+    found = {shape: find(part) for shape, part in queries[0].items()}
+    sets = [found["1p"], found["2in"]]
+    by = interpretation(build_model(load_recipe("flex-small", SMALL).model, ENTITIES, 2 * RELATIONS))
+    make = lambda near, share=(0, 1): Batches(sets, [6, 10], by, ENTITIES, 8, 3, share=share, near=near)  # noqa: E731
+    plain, some = make(0).draw(4), make(3).draw(4)
+    assert torch.equal(plain.positives, some.positives)
+    assert torch.equal(plain.negatives[:6], some.negatives[:6])
+    assert torch.equal(plain.negatives[6:, 3:], some.negatives[6:, 3:])
+    near = [set(row.tolist()) for row in sets[1].answers["near"].rows()]
+    assert all(any(set(drawn) <= row for row in near) for drawn in some.negatives[6:, :3].tolist())
+    halves = [make(3, (process, 2)).draw(4).negatives for process in range(2)]
+    both = torch.cat([half[:3] for half in halves] + [half[3:] for half in halves])
+    assert torch.equal(both, some.negatives)
+    runs = []
+    for name, share in {"a": 0, "b": 0.5, "c": 0.5}.items():
+        settings = ["training.steps=3", f"training.near_misses={share}"]
+        runs.append(trainer(tmp_path / name, (found, queries[1]), *settings))
+        runs[-1].run()
+    assert same(runs[1], runs[2])
+    assert not same(runs[0], runs[1])
+
+
 def test_fresh_queries_take_the_place_of_the_first_ones(tmp_path, edges, queries):
     facts = {"train": edges[:-60]}
     names = [Vocabulary([f"{kind}{i}" for i in range(n)]) for kind, n in (("e", ENTITIES), ("r", RELATIONS))]
@@ -323,6 +348,9 @@ def test_fresh_queries_take_the_place_of_the_first_ones(tmp_path, edges, queries
     assert not np.array_equal(first.entities, second.entities)
     assert np.array_equal(first.entities, fresh(1, sets["2p"]).entities)
     assert fresh(1, sets["1p"]) is sets["1p"]
+    near = NearMisses(Graph.from_triples(edges[:-60], ENTITIES, RELATIONS))
+    found = FreshQueries(Dataset("tiny", *names, facts), [], seed=3, near=near)(1, sets["2in"])
+    assert len(found.answers["near"]) == len(sets["2in"])
     settings = ["training.steps=24", "training.online=true", "training.refresh_every=7"]
     whole = trainer(tmp_path / "whole", queries, *settings, fresh=fresh)
     fixed = trainer(tmp_path / "fixed", queries, "training.steps=24")
