@@ -16,10 +16,13 @@ import torch
 from flexkg.engine.engine import Engine
 from flexkg.query.terms import And, Minus, Not, Term, rebuild
 from flexkg.query.walk import fold
+from flexkg.sampling.lists import Lists
 from flexkg.sampling.queries import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from torch import Tensor
 
     from flexkg.kg.graph import Graph
     from flexkg.sampling.draws import Draws
@@ -68,7 +71,8 @@ class NearMisses:
             taken = np.minimum(found, _MOST)
             row = np.repeat(np.arange(len(taken)), taken)
             place = np.arange(len(row)) - np.repeat(np.cumsum(taken) - taken, taken)
-            members.append(listed.members.cpu().numpy()[starts[row] + place * found[row] // taken[row]].astype(np.int32))
+            places = starts[row] + place * found[row] // taken[row]
+            members.append(listed.members.cpu().numpy()[places].astype(np.int32))
             lengths.append(taken)
         column = Column(np.concatenate([[0], np.cumsum(np.concatenate(lengths))]), np.concatenate(members))
         return replace(queries, answers={**queries.answers, COLUMN: column})
@@ -79,37 +83,24 @@ class NearLists:
 
     def __init__(self, query_sets: Sequence[QuerySet], device: torch.device | str = "cpu", spare: float = 0.0) -> None:
         """`spare` is the share of room beyond these that is kept for `refill`."""
-        lengths, members = _joined(query_sets)
-        self._lengths = torch.from_numpy(lengths).to(device)
-        self._starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
-        self._members = torch.zeros(int(len(members) * (1 + spare)) or 1, dtype=torch.int32, device=device)
-        self._members[: len(members)] = torch.from_numpy(members).to(device)
+        self._lists = Lists(_columns(query_sets), device, spare)
 
     def fits(self, query_sets: Sequence[QuerySet]) -> bool:
         """Whether there is room for the near misses of other queries, as many of the same shapes."""
-        return sum(len(_column(queries).members) for queries in query_sets) <= len(self._members)
+        return self._lists.fits(_columns(query_sets))
 
     def refill(self, query_sets: Sequence[QuerySet]) -> None:
-        """Put those of other queries, as many of the same shapes, in the place of these."""
-        lengths, members = _joined(query_sets)
-        self._lengths.copy_(torch.from_numpy(lengths))
-        self._starts.copy_(torch.from_numpy(np.cumsum(lengths) - lengths))
-        self._members[: len(members)] = torch.from_numpy(members).to(self._members.device)
+        """Put those of other queries, as many of the same shapes, in the place of these; they must fit."""
+        self._lists.replace(_columns(query_sets))
 
-    def put(self, negatives: torch.Tensor, queries: torch.Tensor, count: int, random: Draws) -> torch.Tensor:
+    def put(self, negatives: Tensor, queries: Tensor, count: int, random: Draws) -> Tensor:
         """Negatives (n, k) whose first `count` are uniform near misses, where the query has any."""
-        lengths = self._lengths[queries]
-        places = self._starts[queries][:, None] + random.below(lengths, count)
-        near = self._members[places.clamp_(max=len(self._members) - 1)].to(torch.int64)
-        first = torch.where((lengths > 0)[:, None], near, negatives[:, :count])
+        near = self._lists.draw(queries, count, random)
+        first = torch.where((self._lists.lengths[queries] > 0)[:, None], near, negatives[:, :count])
         return torch.cat([first, negatives[:, count:]], dim=1)
 
 
-def _column(queries: QuerySet) -> Column:
-    return queries.answers.get(COLUMN) or Column(np.zeros(len(queries) + 1, np.int64), np.zeros(0, np.int32))
-
-
-def _joined(query_sets: Sequence[QuerySet]) -> tuple[np.ndarray, np.ndarray]:
-    columns = [_column(queries) for queries in query_sets]
-    lengths = np.concatenate([np.zeros(0, np.int64), *(column.lengths for column in columns)])
-    return lengths, np.concatenate([np.zeros(0, np.int32), *(column.members for column in columns)])
+def _columns(query_sets: Sequence[QuerySet]) -> list[Column]:
+    """Without negation there are none."""
+    empty = [Column(np.zeros(len(queries) + 1, np.int64), np.zeros(0, np.int32)) for queries in query_sets]
+    return [queries.answers.get(COLUMN, none) for queries, none in zip(query_sets, empty, strict=True)]

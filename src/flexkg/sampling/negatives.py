@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from flexkg.errors import DataError
+from flexkg.sampling.lists import Lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from flexkg.sampling.draws import Draws
-    from flexkg.sampling.queries import QuerySet
+    from flexkg.sampling.queries import Column, QuerySet
 
 
 class AnswerLists(NamedTuple):
@@ -55,30 +56,23 @@ class TrainingAnswers:
         """`spare` is the share of room beyond these answers that is kept for `refill`."""
         self.num_entities = num_entities
         self.device = torch.device(device)
-        lengths, members, complement = self._checked(query_sets)
-        self._lengths = torch.from_numpy(lengths).to(self.device)
-        self._starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(self.device)
-        self._members = torch.zeros(int(len(members) * (1 + spare)) or 1, dtype=torch.int32, device=self.device)
-        self._members[: len(members)] = torch.from_numpy(members).to(self.device)
+        columns, complement = self._checked(query_sets)
+        self._listed = Lists(columns, self.device, spare)
         self._complement = torch.from_numpy(complement).to(self.device)
         self._any_complement = bool(complement.any())
-        self._longest = num_entities if spare else int(lengths.max(initial=0))
+        self._longest = num_entities if spare else max((int(c.lengths.max(initial=0)) for c in columns), default=0)
 
     def refill(self, query_sets: Sequence[QuerySet]) -> bool:
         """Put other queries, as many of the same shapes, in the place of these; False if there is no room for them."""
-        lengths, members, complement = self._checked(query_sets)
-        if len(members) > len(self._members) or len(lengths) != len(self._lengths):
+        columns, complement = self._checked(query_sets)
+        if not self._listed.fits(columns):
             return False
-        self._lengths.copy_(torch.from_numpy(lengths))
-        self._starts.copy_(torch.from_numpy(np.cumsum(lengths) - lengths))
-        self._members[: len(members)] = torch.from_numpy(members).to(self.device)
+        self._listed.replace(columns)
         self._complement.copy_(torch.from_numpy(complement))
         return True
 
-    def _checked(
-        self, query_sets: Sequence[QuerySet]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-        """Number of listed answers of each query, all of them in a row, and whether they are what is left out."""
+    def _checked(self, query_sets: Sequence[QuerySet]) -> tuple[list[Column], NDArray[np.bool_]]:
+        """The listed answers of each set, and of every query whether they are what is left out."""
         columns = [queries.answers["train"] for queries in query_sets]
         lengths = np.concatenate([np.zeros(0, np.int64), *(column.lengths for column in columns)])
         complement = np.repeat([queries.complement for queries in query_sets], [len(column) for column in columns])
@@ -88,11 +82,10 @@ class TrainingAnswers:
                 "A training query is answered by every entity or by none: it has no negative or no positive to draw.",
                 hint="Build the workload again; `workload build` leaves such queries out.",
             )
-        members = np.concatenate([np.zeros(0, np.int32), *(column.members for column in columns)])
-        return lengths, members, complement.astype(bool)
+        return columns, complement.astype(bool)
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self._listed.lengths)
 
     def positives(self, queries: Tensor, random: Draws) -> Tensor:
         """One uniform answer of each query, (n,)."""
@@ -109,15 +102,15 @@ class TrainingAnswers:
 
     def weights(self, queries: Tensor, exponent: float = -0.5) -> Tensor:
         """What each query counts, (4 + number of answers) ** exponent, (n,); the released code's is -0.5."""
-        lengths = self._lengths[queries]
+        lengths = self._listed.lengths[queries]
         answers = torch.where(self._complement[queries], self.num_entities - lengths, lengths)
         return (4 + answers).to(torch.float32).pow(exponent)
 
     def lists(self, queries: Tensor) -> AnswerLists:
         """All answers of each query; a list is never longer than there are entities."""
         places = torch.arange(self._longest, device=self.device)
-        listed = places < self._lengths[queries][:, None]
-        members = self._members[(self._starts[queries][:, None] + places).clamp_(max=max(len(self._members) - 1, 0))]
+        listed = places < self._listed.lengths[queries][:, None]
+        members = self._listed.at(self._listed.starts[queries][:, None] + places)
         # What fills a list up is spread over the entities: a gradient of 0 for each, not thousands for a single one.
         ids = torch.where(listed, members.to(torch.int64), places)
         return AnswerLists(ids, listed, self._complement[queries] if self._any_complement else None)
@@ -125,33 +118,28 @@ class TrainingAnswers:
     def contains(self, queries: Tensor, entities: Tensor) -> Tensor:
         """Whether each entity (n, count) answers its row's query."""
         rank = self._rank(queries, entities, lambda members, _: members < entities)
-        places = (self._starts[queries][:, None] + rank).clamp_(max=max(len(self._members) - 1, 0))
-        listed = (rank < self._lengths[queries][:, None]) & (self._members[places] == entities)
+        members = self._listed.at(self._listed.starts[queries][:, None] + rank)
+        listed = (rank < self._listed.lengths[queries][:, None]) & (members == entities)
         return listed ^ self._complement[queries][:, None]
 
     def _draw(self, queries: Tensor, count: int, random: Draws, *, inside: bool) -> Tensor:
         if not self._any_complement:
-            return self._listed(queries, count, random) if inside else self._unlisted(queries, count, random)
+            return self._listed.draw(queries, count, random) if inside else self._unlisted(queries, count, random)
         flip = self._complement[queries][:, None] == inside
-        return torch.where(flip, self._unlisted(queries, count, random), self._listed(queries, count, random))
-
-    def _listed(self, queries: Tensor, count: int, random: Draws) -> Tensor:
-        places = self._starts[queries][:, None] + random.below(self._lengths[queries], count)
-        return self._members[places.clamp_(max=max(len(self._members) - 1, 0))].to(torch.int64)
+        return torch.where(flip, self._unlisted(queries, count, random), self._listed.draw(queries, count, random))
 
     def _unlisted(self, queries: Tensor, count: int, random: Draws) -> Tensor:
-        draws = random.below(self.num_entities - self._lengths[queries], count)
+        draws = random.below(self.num_entities - self._listed.lengths[queries], count)
         return draws + self._rank(queries, draws, lambda members, place: members - place <= draws)
 
     def _rank(self, queries: Tensor, values: Tensor, before: _Before) -> Tensor:
         """How many listed members come before each value, by a binary search in step, (n, count)."""
-        start = self._starts[queries][:, None]
+        start = self._listed.starts[queries][:, None]
         low = torch.zeros_like(values)
-        high = self._lengths[queries][:, None].expand_as(values)
-        last = max(len(self._members) - 1, 0)
+        high = self._listed.lengths[queries][:, None].expand_as(values)
         for _ in range(self._longest.bit_length()):
             middle = (low + high) >> 1
-            right = before(self._members[(start + middle).clamp_(max=last)], middle) & (low < high)
+            right = before(self._listed.at(start + middle), middle) & (low < high)
             low = torch.where(right, middle + 1, low)
             high = torch.where(right, high, middle)
         return low

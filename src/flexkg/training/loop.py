@@ -258,7 +258,12 @@ class Trainer:
         with warnings.catch_warnings():
             # The compiler tells its own developers about a choice that it makes; nobody here can do anything about it.
             warnings.filterwarnings("ignore", message=r"\s*Online softmax is disabled")
-            return CapturedRound(at, len(self.rounds), lambda at: self._backward(loss_of, at), self._apply)
+            statistics = [buffer.clone() for buffer in self.model.buffers()]
+            captured = CapturedRound(at, len(self.rounds), lambda at: self._backward(loss_of, at), self._apply)
+        # The runs before a capture are no steps: what a model has seen in them, it has not seen.
+        for buffer, before in zip(self.model.buffers(), statistics, strict=True):
+            buffer.copy_(before)
+        return captured
 
     def _backward(self, loss_of: Callable[[Tensor | int], Tensor], at: Tensor | int) -> Tensor:
         """The loss of a batch, its gradients left in the parameters."""
