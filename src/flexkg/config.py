@@ -130,7 +130,7 @@ class TrainingSettings(Section):
         if self.batch_size % self.shared_by:
             raise ValueError(f"batch_size {self.batch_size} is not a multiple of shared_by {self.shared_by}")
         if self.near_misses and self.shared_by > 1:
-            raise ValueError("near_misses are a query's own: they cannot go with shared_by above 1")
+            raise ValueError("near_misses are a query's own: set near_misses=0 to let queries share theirs")
         return self
 
     @model_validator(mode="after")
