@@ -2,7 +2,8 @@
 
 Of uniform negatives hardly one is excluded by a query's negation: a model that ignores `not` loses next to nothing by
 it, and learns to. In "borders France, but does not use the euro" the euro countries that border France are what has to
-come down; unlike other hard negatives, they are no answers for sure as long as the facts are true.
+come down; unlike other hard negatives, they are no answers for sure as long as the facts are true. (Where another step
+follows the negation, as in `inp`, a missing fact may still lead there.)
 """
 
 from __future__ import annotations

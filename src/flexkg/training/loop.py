@@ -190,7 +190,7 @@ class Trainer:
             refillable=settings.online,
             weight_exponent=settings.weight_exponent,
             all_answers=settings.loss == "binary",
-            near=round(settings.near_misses * settings.negatives),
+            near=max(round(settings.near_misses * settings.negatives), int(settings.near_misses > 0)),
         )
 
     @torch.no_grad()

@@ -105,6 +105,7 @@ def train(
     near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
     learnt = [queries.queries("train", shape) for shape in config.training.shapes]
     if near is not None:
+        say("finding near misses")
         learnt = [near(part) for part in learnt]
     fresh = None
     if config.training.online:
