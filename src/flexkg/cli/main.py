@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from flexkg import __version__
 from flexkg.cli import (
@@ -35,8 +36,20 @@ _LISTS = {
     "--split": frozenset({"train", "valid", "test"}),
 }
 
+
+class _Root(typer.core.TyperGroup):
+    """Left alone, Typer turns Ctrl-C into an exit without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 app = typer.Typer(
     name="flexkg",
+    cls=_Root,
     help="Answers logical questions over incomplete knowledge graphs.",
     add_completion=False,
     no_args_is_help=True,

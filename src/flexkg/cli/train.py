@@ -36,19 +36,24 @@ def train_command(
     where = choose_device(device)
     if where.type == "cpu":
         keep_freed_memory()
-    with _bar(config.training.steps) as report:
-        outcome = train(
-            catalog.resolve(data),
-            config,
-            out,
-            recipe=recipe,
-            workload=workload,
-            device=where,
-            resume=resume,
-            report=report,
-            say=lambda line: typer.echo(line, err=True),
-            tensorboard=tensorboard,
-        )
+    try:
+        with _bar(config.training.steps) as report:
+            outcome = train(
+                catalog.resolve(data),
+                config,
+                out,
+                recipe=recipe,
+                workload=workload,
+                device=where,
+                resume=resume,
+                report=report,
+                say=lambda line: typer.echo(line, err=True),
+                tensorboard=tensorboard,
+            )
+    except KeyboardInterrupt:
+        # Not between two steps, but before the first or behind the last.
+        typer.echo("interrupted; go on with --resume", err=True)
+        raise typer.Exit(130) from None
     summary = {key: value for key, value in outcome.summary.items() if key != "process"}
     if outcome.summary["process"] == 0:
         emit(summary, json, lambda: _render(summary))

@@ -130,6 +130,26 @@ def test_an_interrupted_run_goes_on(tmp_path, workload, capsys):
     assert checkpoint.steps(out / "checkpoints")[-1] > step
 
 
+def press_ctrl_c(*_args, **_options):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["_given", "calibrate_run"])
+def test_an_interrupt_outside_of_the_steps_says_how_to_go_on(tmp_path, workload, monkeypatch, capsys, where):
+    command = arguments(tmp_path / "run", workload, "--set", "training.steps=2")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"flexkg.training.run.{where}", press_ctrl_c)
+        assert run(command) == 130
+    assert capsys.readouterr().err.endswith("interrupted; go on with --resume\n")
+    assert run([*command, "--resume"]) == 0
+
+
+def test_an_interrupt_is_not_passed_over_in_silence(monkeypatch, capsys):
+    monkeypatch.setattr("flexkg.kg.catalog.locate", press_ctrl_c)
+    assert run(["data", "info", "world"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
