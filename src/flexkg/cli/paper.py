@@ -69,7 +69,7 @@ def run_command(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table, how its name begins, or all.")],
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", min=0, help="Stop after so many minutes.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="Cells of this row, column or graph; all words must fit.")
+        list[str] | None, typer.Option(metavar="WORD", help="This row, column, graph or run; all words must fit.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained.")] = False,
     shared_device: Annotated[

@@ -48,10 +48,14 @@ class Cell:
     live: float | None = None
     """A value that needs no run."""
 
-    def matches(self, words: Sequence[str]) -> bool:
-        """Whether every word is its row, its column or its graph."""
-        own = {self.dataset.casefold(), self.row.casefold(), self.column.casefold()}
-        return all(word.casefold() in own for word in words)
+    def matching(self, words: Sequence[str]) -> list[Job]:
+        """The runs for which every word is the cell's row, column or graph, or the run's own name."""
+        own = {self.dataset, self.row, self.column}
+        return [
+            job
+            for job in self.jobs
+            if {word.casefold() for word in words} <= {name.casefold() for name in (*own, job.name, job.stem)}
+        ]
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,14 @@ class Job:
     """Whether what each query came to is kept beside the result, for the table that compares models."""
 
     @property
+    def stem(self) -> str:
+        """The result file's name without its ending."""
+        return file_stem(self.kind, self.recipe, self.seed, self.label)
+
+    @property
     def name(self) -> str:
-        """The result file's name without its ending, with its folder."""
-        return f"{self.dataset}/{file_stem(self.kind, self.recipe, self.seed, self.label)}"
+        """The same with its folder."""
+        return f"{self.dataset}/{self.stem}"
 
     @property
     def config(self) -> RunConfig:

@@ -92,18 +92,22 @@ def missing(
     """The runs that the tables still need, each once, in the order of the tables."""
     jobs: dict[str, Job] = {}
     cells = [cell for table in tables for cell in cells_of(table, book, registry)]
+    names = dict.fromkeys(name for cell in cells for name in (cell.dataset, cell.row, cell.column) if name)
+    runs = {name for cell in cells for job in cell.jobs for name in (job.name, job.stem)}
+    known = {name.casefold() for name in (*names, *runs)}
     for word in only:
-        if not any(cell.matches([word]) for cell in cells):
-            names = dict.fromkeys(name for cell in cells for name in (cell.dataset, cell.row, cell.column) if name)
-            raise DataError(f"No row, column or graph is called {word!r}.", hint=f"There are {', '.join(names)}.")
+        if word.casefold() not in known:
+            raise DataError(
+                f"No row, column, graph or run is called {word!r}.",
+                hint=f"There are {', '.join(names)}; without --only, --dry-run lists the runs that are missing.",
+            )
     for cell in cells:
-        if cell.matches(only):
-            for job in cell.jobs:
-                if job.name in jobs:
-                    continue
-                result = recorded(job, found)
-                if result is None or not up_to_date(result, job, registry) or (cell.pairs and not has_queries(result)):
-                    jobs[job.name] = job
+        for job in cell.matching(only):
+            if job.name in jobs:
+                continue
+            result = recorded(job, found)
+            if result is None or not up_to_date(result, job, registry) or (cell.pairs and not has_queries(result)):
+                jobs[job.name] = job
     return list(jobs.values())
 
 

@@ -226,5 +226,13 @@ def test_a_model_without_negation_is_validated_on_what_it_can_say(folder, capsys
 def test_a_word_that_fits_no_cell_is_named(capsys):
     assert run(["paper", "run", "main", "--only", "FLEXX", "--dry-run"]) == 2
     message = capsys.readouterr().err
-    assert "No row, column or graph is called 'FLEXX'" in message
+    assert "No row, column, graph or run is called 'FLEXX'" in message
     assert "FLEX" in message
+
+
+@pytest.mark.parametrize("words", [["cone-seed10"], ["fb15k-237/ConE-seed10"], ["ConE", "fb15k-237", "cone-seed10"]])
+def test_one_run_can_be_asked_for_by_its_name(words, capsys, tmp_path):
+    (tmp_path / "workloads.toml").write_bytes((ROOT / "results" / "workloads.toml").read_bytes())
+    only = [part for word in words for part in ("--only", word)]
+    assert run(["paper", "run", "comparison", *only, "--dry-run", "--results", str(tmp_path), "--json"]) == 0
+    assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["missing"]] == ["fb15k-237/cone-seed10"]
