@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from flexkg.paper.results import file_stem
 from flexkg.paper.tables import COMPARISON, NAMES, Table, load_plan, load_table, parse_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from flexkg.config import RunConfig
@@ -60,9 +60,11 @@ class Book:
     tables: Mapping[str, Table]
     seed: int
     models: Mapping[str, Mapping[str, Any]]
-    """By the paper's name: `recipe`, `set`, `datasets`, `shapes`."""
+    """By the paper's name: `recipe`, `schedule`, `set`, `datasets`, `shapes`."""
     settings: Mapping[str, Mapping[str, Any]]
     """By table."""
+    schedules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Settings that several models share, by name."""
 
     @classmethod
     def load(cls, path: Path) -> Book:
@@ -72,7 +74,13 @@ class Book:
         try:
             plan = tomllib.loads(data.decode("utf-8"))
             tables = {name: parse_table(name, content) for name, content in plan["content"].items()}
-            return cls(tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}))
+            book = cls(
+                tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}), plan.get("schedules", {})
+            )
+            unknown = {entry["schedule"] for entry in book.models.values() if "schedule" in entry} - set(book.schedules)
+            if unknown:
+                raise ValueError(f"it has no schedule {', '.join(sorted(unknown))}")
+            return book
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not TOML: {error}.") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -110,7 +118,9 @@ class Book:
             return None
         entry = self.models[model]
         more.setdefault("keep_queries", model in self.compared and not more.get("label"))
-        overrides = (*entry.get("set", ()), *entry.get("datasets", {}).get(dataset, ()), *more.pop("overrides", ()))
+        shared = self.schedules[entry["schedule"]] if "schedule" in entry else ()
+        own = (*entry.get("set", ()), *entry.get("datasets", {}).get(dataset, ()))
+        overrides = (*shared, *own, *more.pop("overrides", ()))
         return Job(
             "run",
             dataset,
@@ -126,7 +136,8 @@ class Book:
 def the_paper() -> Book:
     """The FLEX paper's tables."""
     plan = load_plan()
-    return Book({name: load_table(name) for name in NAMES}, plan["seed"], plan["models"], plan["tables"])
+    tables = {name: load_table(name) for name in NAMES}
+    return Book(tables, plan["seed"], plan["models"], plan["tables"], plan["schedules"])
 
 
 @cache

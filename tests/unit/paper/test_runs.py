@@ -23,9 +23,13 @@ ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
 seed = 3
 
+[schedules]
+short = ["training.steps=99", "training.batch_size=16", "training.negatives=4"]
+
 [models.Small]
 recipe = "flex-small"
-set = ["model.dim=8", "model.hidden=16", "training.batch_size=16", "training.negatives=4", "training.shapes=1p,2i"]
+schedule = "short"
+set = ["model.dim=8", "model.hidden=16", "training.shapes=1p,2i"]
 datasets.world = ["training.steps=30"]
 shapes = ["1p", "2i"]
 
@@ -236,3 +240,18 @@ def test_one_run_can_be_asked_for_by_its_name(words, capsys, tmp_path):
     only = [part for word in words for part in ("--only", word)]
     assert run(["paper", "run", "comparison", *only, "--dry-run", "--results", str(tmp_path), "--json"]) == 0
     assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["missing"]] == ["fb15k-237/cone-seed10"]
+
+
+def test_a_schedule_is_shared_by_models_which_may_change_it():
+    book = the_paper()
+    gqe, cone = book.job("GQE", "fb15k-237"), book.job("ConE", "nell995")
+    assert gqe.config.training.schedule == cone.config.training.schedule == "linear"
+    assert gqe.config.training.shares["1p"] == cone.config.training.shares["1p"] == 3
+    assert gqe.config.training.steps != cone.config.training.steps
+    assert cone.config.model.margin == 20
+
+
+def test_a_schedule_that_the_plan_has_not_is_named(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(PLAN.replace('schedule = "short"', 'schedule = "shrot"'))
+    assert run(command(tmp_path, "tiny")) == 2
+    assert "has no schedule shrot" in capsys.readouterr().err
