@@ -79,12 +79,29 @@ def train(
     tensorboard: bool = False,
 ) -> Outcome:
     """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
-    begin = time.time()
     place = torch.device(device)
-    share = _processes(place)
-    if share[0] != 0:
-        # One process speaks for all.
-        report, say = (lambda _: None), (lambda _: None)
+    with _processes(place) as share:
+        if share[0] != 0:
+            # One process speaks for all.
+            report, say = (lambda _: None), (lambda _: None)
+        return _train(dataset, config, out, recipe, workload, place, share, resume, report, say, stop, tensorboard)
+
+
+def _train(
+    dataset: Dataset,
+    config: RunConfig,
+    out: Path,
+    recipe: str,
+    workload: Path | None,
+    place: torch.device,
+    share: tuple[int, int],
+    resume: bool,
+    report: Callable[[Progress], None],
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+    tensorboard: bool,
+) -> Outcome:
+    begin = time.time()
     if config.data.train_on == "all":
         dataset = _all_facts(dataset)
     # Whatever can be wrong is found before anything is written.
@@ -146,8 +163,7 @@ def train(
         _close(out, trainer, summary, time.time() - begin, say)
         if finished:
             calibrate_run(out, queries, place)
-    if share[1] > 1:
-        torch.distributed.destroy_process_group()
+    _wait(share)
     return Outcome(finished, stopped["signal"], summary)
 
 
@@ -304,14 +320,19 @@ def _all_facts(dataset: Dataset) -> Dataset:
     )
 
 
-def _processes(device: torch.device) -> tuple[int, int]:
-    """Number of this process and how many there are, as torchrun says; several join a group."""
+@contextmanager
+def _processes(device: torch.device) -> Iterator[tuple[int, int]]:
+    """Number of this process and how many there are, as torchrun says; several join a group, and leave it again."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
-        return 0, 1
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    return torch.distributed.get_rank(), count
+        yield 0, 1
+        return
+    torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield torch.distributed.get_rank(), count
+    finally:
+        # A process that ends while its group's threads run is aborted.
+        torch.distributed.destroy_process_group()
 
 
 def _wait(share: tuple[int, int]) -> None:
