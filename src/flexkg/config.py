@@ -138,6 +138,8 @@ class TrainingSettings(Section):
         """Who takes all entities as candidates updates all of them."""
         if self.loss not in ("cross-entropy", "binary"):
             return self
+        if self.near_misses:
+            raise ValueError(f'near_misses are negatives that are drawn: loss = "{self.loss}" takes all entities')
         if self.rows == "sparse":
             raise ValueError(f'rows = "sparse" cannot go with loss = "{self.loss}"')
         if self.rows == "auto":

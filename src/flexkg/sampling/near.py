@@ -94,11 +94,12 @@ class NearLists:
         """Put those of other queries, as many of the same shapes, in the place of these; they must fit."""
         self._lists.replace(_columns(query_sets))
 
-    def put(self, negatives: Tensor, queries: Tensor, count: int, random: Draws) -> Tensor:
-        """Negatives (n, k) whose first `count` are uniform near misses, where the query has any."""
-        near = self._lists.draw(queries, count, random)
-        first = torch.where((self._lists.lengths[queries] > 0)[:, None], near, negatives[:, :count])
-        return torch.cat([first, negatives[:, count:]], dim=1)
+    def put(self, negatives: Tensor, queries: Tensor, count: int, random: Draws) -> tuple[Tensor, Tensor]:
+        """Negatives (n, k) whose first `count` are uniform near misses, where the query has any; and which are."""
+        places = torch.arange(negatives.shape[1], device=negatives.device)
+        near = (self._lists.lengths[queries] > 0)[:, None] & (places < count)
+        drawn = torch.cat([self._lists.draw(queries, count, random), negatives[:, count:]], dim=1)
+        return torch.where(near, drawn, negatives), near
 
 
 def _columns(query_sets: Sequence[QuerySet]) -> list[Column]:

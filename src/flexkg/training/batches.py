@@ -48,6 +48,8 @@ class Batch:
     """The sum of the weights of the whole batch, of which this may be one process's share."""
     answers: AnswerLists | None = None
     """All answers, where the loss is about all of them."""
+    near: Tensor | None = None
+    """(queries, k) where some are: whether a negative is a near miss."""
 
 
 class Batches:
@@ -123,11 +125,11 @@ class Batches:
         weights = self._answers.weights(queries, self._weight_exponent)
         # All processes draw the candidates of the whole batch, so that each finds the same ones for its share.
         positives = self._answers.positives(queries, random)[:, None]
-        allowed = None
+        allowed = near = None
         if self._shared_by == 1:
             negatives = self._answers.negatives(queries, self._negatives, random)
             if self._near is not None:
-                negatives = self._near.put(negatives, queries, self._near_count, random)
+                negatives, near = self._near.put(negatives, queries, self._near_count, random)
         else:
             lists = len(queries) // self._shared_by
             negatives, allowed = self._answers.shared_negatives(queries, self._negatives, lists, random)
@@ -136,12 +138,12 @@ class Batches:
             if allowed is not None:
                 negatives, allowed = negatives.repeat_interleave(self._shared_by, dim=0), allowed[self._mine]
             positives, negatives, weights = positives[self._mine], negatives[self._mine], weights[self._mine]
-            queries = queries[self._mine]
+            queries, near = queries[self._mine], None if near is None else near[self._mine]
         local = [rows[span][part] for span, part in zip(self._spans, self._parts, strict=True)]
         groups = [(entities[row], relations[row]) for (entities, relations), row in zip(self._ids, local, strict=True)]
         grounding = self.prepared.plan.ground(groups, self.device)
         answers = self._answers.lists(queries) if self._all_answers else None
-        return Batch(grounding, positives, negatives, allowed, weights, total, answers)
+        return Batch(grounding, positives, negatives, allowed, weights, total, answers, near)
 
     def by_row(self, values: Sequence[float]) -> Tensor:
         """A value for each shape, laid out as the rows of a batch are."""

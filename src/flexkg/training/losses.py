@@ -19,15 +19,20 @@ if TYPE_CHECKING:
 
 
 def negative_sampling(
-    scores: Tensor, weights: Tensor, total: Tensor | None = None, allowed: Tensor | None = None
+    scores: Tensor,
+    weights: Tensor,
+    total: Tensor | None = None,
+    allowed: Tensor | None = None,
+    near: Tensor | None = None,
 ) -> Tensor:
     """-log s(positive) - mean of log s(-negative), a weighted mean over queries, halved.
 
     scores (n, 1 + k): the positive first; weights (n,). `total` is the sum of the weights of the whole batch where
-    this is only a part of it. `allowed` (n, k) leaves negatives out that are answers.
+    this is only a part of it. `allowed` (n, k) leaves negatives out that are answers. `near` (n, k) says which are
+    near misses: these count -log s(positive - negative).
     """
     positive = -functional.logsigmoid(scores[:, 0])
-    negative = -functional.logsigmoid(-scores[:, 1:])
+    negative = -functional.logsigmoid(-rivals(scores, near))
     if allowed is None:
         negative = negative.mean(dim=1)
     else:
@@ -35,10 +40,19 @@ def negative_sampling(
     return ((positive + negative) * weights).sum() / (weights.sum() if total is None else total) / 2
 
 
+def rivals(scores: Tensor, near: Tensor | None) -> Tensor:
+    """Scores of the negatives; of near misses how far they are above the positive.
+
+    A near miss answers all of the query but its negation. It has to come after the answers, and that is all: pushed as
+    far from the query as any other negative, it takes with it what the rest of the query means.
+    """
+    return scores[:, 1:] if near is None else torch.where(near, scores[:, 1:] - scores[:, :1], scores[:, 1:])
+
+
 def sampled_loss(model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan) -> Tensor:
     """The loss of a batch whose queries have the given states."""
     scores = sampled_scores(model, states, batch, prepared)
-    return negative_sampling(scores, batch.weights, batch.total, batch.allowed)
+    return negative_sampling(scores, batch.weights, batch.total, batch.allowed, batch.near)
 
 
 def sampled_scores(model: QueryModel, states: Tensor, batch: Batch, prepared: PreparedPlan) -> Tensor:
@@ -60,6 +74,7 @@ def self_adversarial(
     weights: Tensor,
     total: Tensor | None = None,
     allowed: Tensor | None = None,
+    near: Tensor | None = None,
     temperature: float | Tensor = 1.0,
 ) -> Tensor:
     """As `negative_sampling`, with each negative weighed by a softmax of the negatives' scores (Sun et al., 2019).
@@ -67,13 +82,12 @@ def self_adversarial(
     `temperature` may be one for each row, (n, 1).
     """
     positive = -functional.logsigmoid(scores[:, 0])
-    rivals = scores[:, 1:]
-    sharp = temperature * rivals.detach()
+    sharp = temperature * scores[:, 1:].detach()
     if allowed is not None:
         sharp = sharp.masked_fill(~allowed, -torch.inf)
     # A row without any negative left has no softmax.
     shares = sharp.softmax(dim=1).nan_to_num(0.0)
-    negative = -(shares * functional.logsigmoid(-rivals)).sum(dim=1)
+    negative = -(shares * functional.logsigmoid(-rivals(scores, near))).sum(dim=1)
     return ((positive + negative) * weights).sum() / (weights.sum() if total is None else total) / 2
 
 
@@ -130,7 +144,7 @@ def training_loss(
         case "self-adversarial":
             scores = sampled_scores(model, states, batch, prepared)
             sharp = settings.temperature if temperatures is None else temperatures
-            loss = self_adversarial(scores, batch.weights, batch.total, batch.allowed, sharp)
+            loss = self_adversarial(scores, batch.weights, batch.total, batch.allowed, batch.near, sharp)
         case "sampled-softmax":
             scores = sampled_scores(model, states, batch, prepared)
             loss = sampled_softmax(scores, batch.weights, batch.total, batch.allowed)

@@ -95,16 +95,18 @@ def test_they_come_first_where_there_are_any():
     plain = QuerySet("1p", "ep", np.zeros((2, 1), np.int32), np.zeros((2, 1), np.int32), {})
     lists = NearLists([plain, listed([[3, 5, 8], []])], spare=0.5)
     negatives = torch.full((4, 6), 99)
-    drawn = lists.put(negatives, torch.tensor([2, 0, 3, 2]), 4, Draws(1, 2))
+    drawn, near = lists.put(negatives, torch.tensor([2, 0, 3, 2]), 4, Draws(1, 2))
+    assert torch.equal(near, drawn != 99)
     assert drawn[:, 4:].eq(99).all()
     assert drawn[[1, 2]].eq(99).all()
     assert set(drawn[[0, 3], :4].flatten().tolist()) <= {3, 5, 8}
-    many = lists.put(torch.full((1, 3000), 99), torch.tensor([2]), 3000, Draws(0, 0))
+    many, _ = lists.put(torch.full((1, 3000), 99), torch.tensor([2]), 3000, Draws(0, 0))
     assert torch.bincount(many[0])[[3, 5, 8]].tolist() == pytest.approx([1000] * 3, abs=120)
     assert lists.fits([plain, listed([[1, 2], [4, 6]])])
     assert not lists.fits([plain, listed([[1, 2, 3], [4, 6]])])
     lists.refill([plain, listed([[1, 2], [4, 6]])])
-    drawn = lists.put(negatives, torch.tensor([2, 3, 0, 1]), 6, Draws(1, 2))
+    drawn, near = lists.put(negatives, torch.tensor([2, 3, 0, 1]), 6, Draws(1, 2))
+    assert torch.equal(near, drawn != 99)
     assert set(drawn[0].tolist()) <= {1, 2}
     assert set(drawn[1].tolist()) <= {4, 6}
     assert drawn[2:].eq(99).all()

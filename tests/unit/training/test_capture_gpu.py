@@ -68,4 +68,5 @@ def test_a_batch_is_the_same_on_every_device():
     here, there = make("cpu").draw(3), make("cuda").draw(torch.tensor(3, device="cuda"))
     assert torch.equal(here.positives, there.positives.cpu())
     assert torch.equal(here.negatives, there.negatives.cpu())
+    assert torch.equal(here.near, there.near.cpu())
     assert torch.allclose(here.weights, there.weights.cpu())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from flexkg.sampling.near import NearMisses
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_for
 from flexkg.training.loop import Trainer
-from flexkg.training.losses import learning_rate, negative_sampling, sampled_loss
+from flexkg.training.losses import learning_rate, negative_sampling, sampled_loss, self_adversarial
 from flexkg.training.online import FreshQueries
 
 ENTITIES, RELATIONS = 60, 4
@@ -288,6 +289,24 @@ def test_the_loss_is_the_formula():
     assert negative_sampling(scores, weights, allowed=allowed).item() != pytest.approx(expected / 0.75 / 2)
 
 
+@pytest.mark.parametrize("loss", [negative_sampling, partial(self_adversarial, temperature=0.0)])
+def test_a_near_miss_has_to_come_after_the_answer_and_no_more(loss):
+    scores = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, -2.0]], dtype=torch.float64)
+    weights = torch.tensor([0.5, 0.25], dtype=torch.float64)
+    near = torch.tensor([[True, False], [False, False]])
+    log = lambda x: math.log(1 / (1 + math.exp(-x)))  # noqa: E731
+    first = -log(2.0) - (log(2.0 - -1.0) + log(-0.5)) / 2
+    second = -log(0.0) - (log(-3.0) + log(2.0)) / 2
+    expected = (0.5 * first + 0.25 * second) / 0.75 / 2
+    assert loss(scores, weights, near=near).item() == pytest.approx(expected, rel=1e-12)
+    none = torch.zeros_like(near)
+    assert loss(scores, weights, near=none) == loss(scores, weights)
+    # Where the answer is far above it, nothing pushes it on, however high its own score is.
+    high = torch.tensor([[40.0, 9.0]], dtype=torch.float64, requires_grad=True)
+    loss(high, weights[:1], near=torch.tensor([[True]])).backward()
+    assert high.grad.abs().max() < 1e-12
+
+
 def test_learning_rates():
     rate = lambda step, **more: learning_rate(TrainingSettings(steps=1000, learning_rate=1.0, **more), step)  # noqa: E731
     assert [rate(step, schedule="released") for step in (0, 499, 500, 749, 750)] == pytest.approx(
@@ -326,9 +345,12 @@ def test_near_misses_are_among_the_negatives(tmp_path, graphs, queries):
     assert torch.equal(plain.negatives[6:, 3:], some.negatives[6:, 3:])
     near = [set(row.tolist()) for row in sets[1].answers["near"].rows()]
     assert all(any(set(drawn) <= row for row in near) for drawn in some.negatives[6:, :3].tolist())
-    halves = [make(3, (process, 2)).draw(4).negatives for process in range(2)]
-    both = torch.cat([half[:3] for half in halves] + [half[3:] for half in halves])
-    assert torch.equal(both, some.negatives)
+    assert some.near.nonzero().tolist() == [[row, place] for row in range(6, 16) for place in range(3)]
+    halves = [make(3, (process, 2)).draw(4) for process in range(2)]
+    for part in ("negatives", "near"):
+        values = [getattr(half, part) for half in halves]
+        both = torch.cat([value[:3] for value in values] + [value[3:] for value in values])
+        assert torch.equal(both, getattr(some, part))
     runs = []
     # A share too small for one of the four negatives still gives one.
     for name, share in {"a": 0, "b": 0.25, "c": 0.01}.items():
