@@ -79,92 +79,75 @@ def train(
     tensorboard: bool = False,
 ) -> Outcome:
     """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
+    begin = time.time()
     place = torch.device(device)
     with _processes(place) as share:
         if share[0] != 0:
             # One process speaks for all.
             report, say = (lambda _: None), (lambda _: None)
-        return _train(dataset, config, out, recipe, workload, place, share, resume, report, say, stop, tensorboard)
-
-
-def _train(
-    dataset: Dataset,
-    config: RunConfig,
-    out: Path,
-    recipe: str,
-    workload: Path | None,
-    place: torch.device,
-    share: tuple[int, int],
-    resume: bool,
-    report: Callable[[Progress], None],
-    say: Callable[[str], None],
-    stop: Callable[[], bool],
-    tensorboard: bool,
-) -> Outcome:
-    begin = time.time()
-    if config.data.train_on == "all":
-        dataset = _all_facts(dataset)
-    # Whatever can be wrong is found before anything is written.
-    if tensorboard:
-        check_tensorboard()
-    queries = None if workload is None else _given(workload, dataset, config)
-    torch.manual_seed(config.training.seed)
-    model = build_model(config.model, len(dataset.entities), 2 * len(dataset.relations))
-    for shape in config.training.shapes:
-        prepare(template_for(shape), interpretation(model))
-    if share[0] == 0:
-        _open(out, dataset, config, recipe, place, resume, queries)
-    _wait(share)
-    if queries is None:
-        queries = _built(dataset, config, out, place, share, say)
+        if config.data.train_on == "all":
+            dataset = _all_facts(dataset)
+        # Whatever can be wrong is found before anything is written.
+        if tensorboard:
+            check_tensorboard()
+        queries = None if workload is None else _given(workload, dataset, config)
+        torch.manual_seed(config.training.seed)
+        model = build_model(config.model, len(dataset.entities), 2 * len(dataset.relations))
+        for shape in config.training.shapes:
+            prepare(template_for(shape), interpretation(model))
         if share[0] == 0:
-            _note(out, workload=describe_workload(queries, given=False))
-    near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
-    learnt = [queries.queries("train", shape) for shape in config.training.shapes]
-    if near is not None:
-        say("finding near misses")
-        learnt = [near(part) for part in learnt]
-    fresh = None
-    if config.training.online:
-        evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
-        fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
-    with _stopping() as stopped:
-        trainer = Trainer(
-            model,
-            config.training,
-            learnt,
-            _validated(queries, config),
-            out,
-            place,
-            share,
-            report=report,
-            warn=say,
-            stop=lambda: stopped["signal"] is not None or stop(),
-            fresh=fresh,
-        )
-        if resume and trainer.resume():
-            say(f"going on from step {trainer.step:,}")
-        finished = _recorded(trainer, resume, tensorboard)
-    if place.type == "cuda":
-        torch.cuda.synchronize()
-    summary = {
-        "process": share[0],
-        "run": str(out),
-        "model": model.name,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "steps": trainer.step,
-        "seconds": trainer.seconds,
-        "queries_per_second": trainer.step * trainer.queries_per_step / max(trainer.seconds, 1e-9),
-        "best": trainer.best,
-        "finished": finished,
-    }
-    if share[0] == 0:
-        forget_calibration(out)
-        _close(out, trainer, summary, time.time() - begin, say)
-        if finished:
-            calibrate_run(out, queries, place)
-    _wait(share)
-    return Outcome(finished, stopped["signal"], summary)
+            _open(out, dataset, config, recipe, place, resume, queries)
+        _wait(share)
+        if queries is None:
+            queries = _built(dataset, config, out, place, share, say)
+            if share[0] == 0:
+                _note(out, workload=describe_workload(queries, given=False))
+        near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
+        learnt = [queries.queries("train", shape) for shape in config.training.shapes]
+        if near is not None:
+            say("finding near misses")
+            learnt = [near(part) for part in learnt]
+        fresh = None
+        if config.training.online:
+            evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
+            fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
+        with _stopping() as stopped:
+            trainer = Trainer(
+                model,
+                config.training,
+                learnt,
+                _validated(queries, config),
+                out,
+                place,
+                share,
+                report=report,
+                warn=say,
+                stop=lambda: stopped["signal"] is not None or stop(),
+                fresh=fresh,
+            )
+            if resume and trainer.resume():
+                say(f"going on from step {trainer.step:,}")
+            finished = _recorded(trainer, resume, tensorboard)
+        if place.type == "cuda":
+            torch.cuda.synchronize()
+        summary = {
+            "process": share[0],
+            "run": str(out),
+            "model": model.name,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "steps": trainer.step,
+            "seconds": trainer.seconds,
+            "queries_per_second": trainer.step * trainer.queries_per_step / max(trainer.seconds, 1e-9),
+            "best": trainer.best,
+            "finished": finished,
+        }
+        if share[0] == 0:
+            forget_calibration(out)
+            _close(out, trainer, summary, time.time() - begin, say)
+            if finished:
+                calibrate_run(out, queries, place)
+        _wait(share)
+        return Outcome(finished, stopped["signal"], summary)
 
 
 def _open(
