@@ -50,12 +50,12 @@ class Cell:
 
     def matching(self, words: Sequence[str]) -> list[Job]:
         """The runs for which every word is the cell's row, column or graph, or the run's own name."""
-        own = {self.dataset, self.row, self.column}
-        return [
-            job
-            for job in self.jobs
-            if {word.casefold() for word in words} <= {name.casefold() for name in (*own, job.name, job.stem)}
-        ]
+        asked = {word.casefold() for word in words} - {
+            self.dataset.casefold(),
+            self.row.casefold(),
+            self.column.casefold(),
+        }
+        return [job for job in self.jobs if asked <= {job.name.casefold(), job.stem.casefold()}]
 
 
 @dataclass(frozen=True)

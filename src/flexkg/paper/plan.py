@@ -60,10 +60,10 @@ class Book:
     tables: Mapping[str, Table]
     seed: int
     models: Mapping[str, Mapping[str, Any]]
-    """By the paper's name: `recipe`, `schedule`, `set`, `datasets`, `shapes`."""
+    """By the paper's name: `recipe`, `common`, `set`, `datasets`, `shapes`."""
     settings: Mapping[str, Mapping[str, Any]]
     """By table."""
-    schedules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    common: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Settings that several models share, by name."""
 
     @classmethod
@@ -75,11 +75,11 @@ class Book:
             plan = tomllib.loads(data.decode("utf-8"))
             tables = {name: parse_table(name, content) for name, content in plan["content"].items()}
             book = cls(
-                tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}), plan.get("schedules", {})
+                tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}), plan.get("common", {})
             )
-            unknown = {entry["schedule"] for entry in book.models.values() if "schedule" in entry} - set(book.schedules)
+            unknown = {entry["common"] for entry in book.models.values() if "common" in entry} - set(book.common)
             if unknown:
-                raise ValueError(f"it has no schedule {', '.join(sorted(unknown))}")
+                raise ValueError(f"its [common] has no {', '.join(sorted(unknown))}")
             return book
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not TOML: {error}.") from None
@@ -118,7 +118,7 @@ class Book:
             return None
         entry = self.models[model]
         more.setdefault("keep_queries", model in self.compared and not more.get("label"))
-        shared = self.schedules[entry["schedule"]] if "schedule" in entry else ()
+        shared = self.common[entry["common"]] if "common" in entry else ()
         own = (*entry.get("set", ()), *entry.get("datasets", {}).get(dataset, ()))
         overrides = (*shared, *own, *more.pop("overrides", ()))
         return Job(
@@ -137,7 +137,7 @@ def the_paper() -> Book:
     """The FLEX paper's tables."""
     plan = load_plan()
     tables = {name: load_table(name) for name in NAMES}
-    return Book(tables, plan["seed"], plan["models"], plan["tables"], plan["schedules"])
+    return Book(tables, plan["seed"], plan["models"], plan["tables"], plan["common"])
 
 
 @cache

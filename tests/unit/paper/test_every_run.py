@@ -51,7 +51,7 @@ def tiny_book() -> Book:
         "comparison": {"seeds": {"world": {"ConE": [1, 10]}}},
         "error-bars-epfo": {"seeds": [1, 10]},
     }
-    return Book(tables, paper.seed, models, settings, paper.schedules)
+    return Book(tables, paper.seed, models, settings, paper.common)
 
 
 @pytest.mark.slow

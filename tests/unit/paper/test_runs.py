@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
 seed = 3
 
-[schedules]
+[common]
 short = ["training.steps=99", "training.batch_size=16", "training.negatives=4"]
 
 [models.Small]
 recipe = "flex-small"
-schedule = "short"
+common = "short"
 set = ["model.dim=8", "model.hidden=16", "training.shapes=1p,2i"]
 datasets.world = ["training.steps=30"]
 shapes = ["1p", "2i"]
@@ -242,7 +242,7 @@ def test_one_run_can_be_asked_for_by_its_name(words, capsys, tmp_path):
     assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["missing"]] == ["fb15k-237/cone-seed10"]
 
 
-def test_a_schedule_is_shared_by_models_which_may_change_it():
+def test_models_share_settings_which_each_may_change():
     book = the_paper()
     gqe, cone = book.job("GQE", "fb15k-237"), book.job("ConE", "nell995")
     assert gqe.config.training.schedule == cone.config.training.schedule == "linear"
@@ -251,7 +251,7 @@ def test_a_schedule_is_shared_by_models_which_may_change_it():
     assert cone.config.model.margin == 20
 
 
-def test_a_schedule_that_the_plan_has_not_is_named(tmp_path, capsys):
-    (tmp_path / "plan.toml").write_text(PLAN.replace('schedule = "short"', 'schedule = "shrot"'))
+def test_common_settings_that_the_plan_has_not_are_named(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(PLAN.replace('common = "short"', 'common = "shrot"'))
     assert run(command(tmp_path, "tiny")) == 2
-    assert "has no schedule shrot" in capsys.readouterr().err
+    assert "its [common] has no shrot" in capsys.readouterr().err
