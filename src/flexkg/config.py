@@ -139,7 +139,7 @@ class TrainingSettings(Section):
         if self.loss not in ("cross-entropy", "binary"):
             return self
         if self.near_misses:
-            raise ValueError(f'near_misses are negatives that are drawn: loss = "{self.loss}" takes all entities')
+            raise ValueError(f'loss = "{self.loss}" takes all entities and draws no negatives: set near_misses=0')
         if self.rows == "sparse":
             raise ValueError(f'rows = "sparse" cannot go with loss = "{self.loss}"')
         if self.rows == "auto":

@@ -44,6 +44,7 @@ SETTINGS = (
     # What the plain step knows, whatever the recipe does.
     "model.distance=paper",
     "training.loss=negative-sampling",
+    "training.near_misses=0",
     "model.dim=400",
     "model.hidden=1600",
     "training.batch_size=512",

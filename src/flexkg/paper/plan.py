@@ -77,9 +77,9 @@ class Book:
             book = cls(
                 tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}), plan.get("common", {})
             )
-            unknown = {entry["common"] for entry in book.models.values() if "common" in entry} - set(book.common)
-            if unknown:
-                raise ValueError(f"its [common] has no {', '.join(sorted(unknown))}")
+            for entry in book.models.values():
+                if "common" in entry and str(entry["common"]) not in book.common:
+                    raise ValueError(f"its [common] has no {entry['common']}")
             return book
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not TOML: {error}.") from None
