@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.client
-import os
 import re
 import shutil
 import time
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from flexkg.errors import DataError, LimitError
-from flexkg.kg.storage import explain_os_error, os_errors, read_json, write_json
+from flexkg.kg.storage import explain_os_error, locked, os_errors, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +91,8 @@ def download(
     with os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     part = _Part(url, target)
-    with _alone(part.path):
+    busy = DataError(f"Another process is downloading {part.path.stem}.", hint="Wait for it to end.")
+    with locked(part.path, busy):
         _transfer(part, max_bytes, patience, progress)
         if checksum:
             try:
@@ -316,28 +316,3 @@ def _whole_length(headers: Message) -> int | None:
 def _retry_after(headers: Message) -> float | None:
     text = headers.get("Retry-After", "")
     return float(text) if text.isdigit() else None
-
-
-@contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
-    """Keep a second process from writing the same file, where the system has locks."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - only where there is no such lock
-        yield
-        return
-    path = part.with_name(part.name + ".lock")
-    with os_errors(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DataError(f"Another process is downloading {part.stem}.", hint="Wait for it to end.") from None
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                path.unlink()
-    finally:
-        os.close(descriptor)

@@ -55,6 +55,48 @@ def os_errors(path: Path | str, doing: str = "write") -> Iterator[None]:
 
 
 @contextmanager
+def locked(path: Path, busy: DataError | None = None) -> Iterator[None]:
+    """Keep other processes out of the block, where the system has locks; beside `path` a file says so meanwhile.
+
+    Who comes second waits, or gets the error `busy` if there is one.
+    """
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - only where there is no such lock
+        yield
+        return
+    lock = path.with_name(f"{path.name}.lock")
+    while True:
+        with os_errors(lock):
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            except OSError as error:
+                if busy is None:
+                    raise explain_os_error(error, lock, "lock") from error
+                raise busy from None
+            # Who held it before has removed the file: then somebody else may have made and locked a new one.
+            if not _is_open_file(lock, descriptor):
+                continue
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    lock.unlink()
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _is_open_file(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
 def atomic_file(path: Path | str) -> Iterator[Path]:
     """Give a temporary path to write; it becomes `path` when the block ends well and is removed otherwise."""
     target = Path(os.path.realpath(path))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.kg.dataset import SPLITS
-from flexkg.kg.storage import atomic_file, os_errors, read_json, write_json
+from flexkg.kg.storage import atomic_file, locked, os_errors, read_json, write_json
 from flexkg.sampling.protocol import TRAIN_SHAPES
 
 if TYPE_CHECKING:
@@ -90,14 +90,19 @@ def build(
     from flexkg.sampling.make import Order, make_workload
     from flexkg.sampling.workload import Workload
 
-    if not folder.exists():
-        order = Order(train_shapes=TRAINED, seed=seed, count=count or None, queries=published)
-        made = make_workload(dataset, folder, order, device=device, progress=progress)
-        rows = {
-            shape: {split: row["source"] for split, row in splits.items()} for shape, splits in made["shapes"].items()
-        }
-        with atomic_file(_sources(folder)) as partial:
-            write_json(partial, rows)
+    with os_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    # Runs are often started side by side: one builds, the others wait.
+    with locked(folder):
+        if not folder.exists():
+            order = Order(train_shapes=TRAINED, seed=seed, count=count or None, queries=published)
+            made = make_workload(dataset, folder, order, device=device, progress=progress)
+            rows = {
+                shape: {split: row["source"] for split, row in splits.items()}
+                for shape, splits in made["shapes"].items()
+            }
+            with atomic_file(_sources(folder)) as partial:
+                write_json(partial, rows)
     workload = Workload.load(folder)
     workload.check_data(dataset)
     sources = read_json(_sources(folder)) if _sources(folder).is_file() else {}

@@ -20,6 +20,7 @@ from flexkg.errors import DataError, FlexError, LimitError
 from flexkg.kg import benchmarks, catalog, download, prepare
 from flexkg.kg.benchmarks import Benchmark, Source
 from flexkg.kg.dataset import SPLITS, Dataset
+from flexkg.kg.storage import locked
 from flexkg.kg.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ def test_only_the_web_is_read(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_one_file(shelf: Shelf, tmp_path: Path) -> None:
-    with download._alone(tmp_path / "file.bin.part"), pytest.raises(DataError, match="Another process"):
+    with locked(tmp_path / "file.bin.part"), pytest.raises(DataError, match="Another process"):
         fetch(shelf, tmp_path)
     assert fetch(shelf, tmp_path) == BODY
 

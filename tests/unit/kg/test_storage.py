@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from flexkg.kg.storage import (
     atomic_folder,
     escape_field,
     explain_os_error,
+    locked,
     parse_table,
     read_array,
     read_json,
@@ -219,3 +221,40 @@ def test_json_and_hashes(tmp_path):
         read_json(tmp_path / "x")
     with pytest.raises(DataError, match=r"Cannot read .*nowhere"):
         read_json(tmp_path / "nowhere")
+
+
+def test_who_comes_second_waits(tmp_path):
+    path, inside, seen = tmp_path / "folder", [], []
+
+    def enter(name):
+        for _ in range(20):
+            with locked(path):
+                inside.append(name)
+                seen.append(len(inside))
+                inside.remove(name)
+
+    threads = [threading.Thread(target=enter, args=(name,)) for name in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 120
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_comes_second_is_told(tmp_path):
+    path, busy = tmp_path / "file", DataError("It is in use.")
+    with locked(path), pytest.raises(DataError, match="in use"), locked(path, busy):
+        pass
+    with locked(path, busy):
+        assert [each.name for each in tmp_path.iterdir()] == ["file.lock"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_is_given_back_after_an_error(tmp_path):
+    with pytest.raises(KeyError), locked(tmp_path / "file"):
+        raise KeyError
+    with locked(tmp_path / "file", DataError("It is in use.")):
+        pass
+    with pytest.raises(DataError, match="absent"), locked(tmp_path / "absent" / "file"):
+        pass

@@ -6,18 +6,20 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import torch
 
+import flexkg
 from flexkg.cli.main import run
 from flexkg.paper.cells import cells_of
 from flexkg.paper.plan import Book, the_paper
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import Budget, Place, missing, work_off
-from flexkg.paper.workloads import read_registry
+from flexkg.paper.workloads import build, read_registry
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
@@ -255,3 +257,11 @@ def test_common_settings_that_the_plan_has_not_are_named(tmp_path, capsys):
     (tmp_path / "plan.toml").write_text(PLAN.replace('common = "short"', 'common = "shrot"'))
     assert run(command(tmp_path, "tiny")) == 2
     assert "its [common] has no shrot" in capsys.readouterr().err
+
+
+def test_runs_side_by_side_build_their_workload_once(tmp_path: Path) -> None:
+    world, folder = flexkg.load("world").dataset, tmp_path / "work" / "world"
+    with ThreadPoolExecutor() as pool:
+        made = list(pool.map(lambda _: build(world, folder, seed=0, count=50), range(3)))
+    assert made[0] == made[1] == made[2]
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["world", "world.sources.json"]
