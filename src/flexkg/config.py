@@ -97,6 +97,8 @@ class TrainingSettings(Section):
     """Queries that share one list of negatives; those of them that are answers are left out of the loss."""
     near_misses: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the negatives that would be answers if the query's negations were left out, where it has any."""
+    fill_up: NonNegativeFloat = 0.0
+    """Training queries of each shape for each one-hop query, at least: what the workload lacks is sampled."""
     online: bool = False
     """Sample fresh training queries while training, in place of the workload's."""
     refresh_every: PositiveInt = 5000

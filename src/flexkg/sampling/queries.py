@@ -15,7 +15,7 @@ from flexkg.query.terms import Any as Everything
 from flexkg.query.walk import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,6 +101,19 @@ class QuerySet:
     def template(self) -> Term:
         """The queries' common term, with slot numbers for ids."""
         return template_of(self.key)
+
+
+def join(parts: Sequence[QuerySet]) -> QuerySet:
+    """Training queries of one template, one part after the other."""
+    columns = [part.answers["train"] for part in parts]
+    lengths = np.concatenate([column.lengths for column in columns])
+    answers = Column(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([column.members for column in columns]))
+    return replace(
+        parts[0],
+        entities=np.concatenate([part.entities for part in parts]),
+        relations=np.concatenate([part.relations for part in parts]),
+        answers={"train": answers},
+    )
 
 
 def cofinite(template: Term) -> bool:

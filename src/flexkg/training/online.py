@@ -1,4 +1,4 @@
-"""Fresh training queries while training, in the place of those that a workload holds."""
+"""Training queries beside those that a workload holds, or in their place."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from flexkg.sampling.build import Pair, sample_queries
 from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES
+from flexkg.sampling.queries import join
 from flexkg.sampling.sampler import fingerprint
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FreshQueries:
-    """Samples as many queries as a set has, of the same shape, decided by seed and number."""
+    """Samples training queries, of the shapes of sets that are there, decided by seed and number."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class FreshQueries:
     ) -> None:
         """`evaluated` are queries that must not be learnt where the benchmarks do not train their shape.
 
-        `near` finds their near misses, where these are wanted.
+        `near` finds near misses of replacements, where these are wanted.
         """
         self._pair = Pair.of(dataset.graph("train"), None, device)
         self._cap = PUBLISHED.get(dataset.name, DEFAULT).cap
@@ -41,24 +42,34 @@ class FreshQueries:
         self._near = near
 
     def __call__(self, number: int, queries: QuerySet) -> QuerySet:
-        """The `number`-th replacement of a set; the one-hop queries are all there already and stay."""
+        """The `number`-th replacement of a set, from 1; the one-hop queries are all there already and stay."""
         if queries.shape == "1p":
             return queries
-        avoid = None
-        if queries.shape not in TRAIN_SHAPES and queries.shape in self._evaluated:
-            kept = self._evaluated[queries.shape]
-            ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (kept.entities, kept.relations))
-            avoid = fingerprint(kept.template, *ids)[0]
-        fresh = sample_queries(
-            self._pair,
-            queries.shape,
-            queries.template,
-            len(queries),
-            cap=self._cap,
-            seed=self._seed + 7919 * number,
-            split="train",
-            avoid=avoid,
-        )
+        fresh = self._sampled(queries, len(queries), number, [])
         # A small graph may not have as many: some come twice, as in the set itself they come again and again.
         fresh = fresh if len(fresh) == len(queries) else fresh.take(np.arange(len(queries)) % len(fresh))
         return fresh if self._near is None else self._near(fresh)
+
+    def fill(self, queries: QuerySet, least: int) -> QuerySet:
+        """The set with others of its shape, until there are `least` or the graph has no more."""
+        lacking = 0 if queries.shape == "1p" else least - len(queries)
+        return queries if lacking <= 0 else join([queries, self._sampled(queries, lacking, -1, [queries])])
+
+    def _sampled(self, queries: QuerySet, count: int, number: int, apart_from: list[QuerySet]) -> QuerySet:
+        if queries.shape not in TRAIN_SHAPES and queries.shape in self._evaluated:
+            apart_from = [*apart_from, self._evaluated[queries.shape]]
+        return sample_queries(
+            self._pair,
+            queries.shape,
+            queries.template,
+            count,
+            cap=self._cap,
+            seed=self._seed + 7919 * number,
+            split="train",
+            avoid=torch.cat([_fingerprints(kept) for kept in apart_from]) if apart_from else None,
+        )
+
+
+def _fingerprints(queries: QuerySet) -> torch.Tensor:
+    ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (queries.entities, queries.relations))
+    return fingerprint(queries.template, *ids)[0]

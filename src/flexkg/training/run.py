@@ -104,13 +104,17 @@ def train(
                 _note(out, workload=describe_workload(queries, given=False))
         near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
         learnt = [queries.queries("train", shape) for shape in config.training.shapes]
+        fresh = None
+        if config.training.online or config.training.fill_up:
+            evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
+            fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
+        if fresh is not None and config.training.fill_up:
+            say("sampling more training queries")
+            least = round(config.training.fill_up * len(dataset.graph("train").pair_entities))
+            learnt = [fresh.fill(part, least) for part in learnt]
         if near is not None:
             say("finding near misses")
             learnt = [near(part) for part in learnt]
-        fresh = None
-        if config.training.online:
-            evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
-            fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
         with _stopping() as stopped:
             trainer = Trainer(
                 model,
@@ -123,7 +127,7 @@ def train(
                 report=report,
                 warn=say,
                 stop=lambda: stopped["signal"] is not None or stop(),
-                fresh=fresh,
+                fresh=fresh if config.training.online else None,
             )
             if resume and trainer.resume():
                 say(f"going on from step {trainer.step:,}")
