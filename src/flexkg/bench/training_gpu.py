@@ -12,6 +12,7 @@ import torch
 
 from flexkg.config import build_model, load_recipe
 from flexkg.sampling.make import Order, make_workload
+from flexkg.sampling.near import NearMisses
 from flexkg.sampling.workload import Workload
 from flexkg.training.loop import Trainer
 from flexkg.training.losses import learning_rate
@@ -41,6 +42,8 @@ def run(dataset: Dataset, recipe: str = "flex", report: Callable[[str], object] 
         make_workload(dataset, Path(folder) / "workload", order, device="cuda")
         workload = Workload.load(Path(folder) / "workload")
         train = [workload.queries("train", shape) for shape in config.training.shapes]
+        if config.training.near_misses:
+            train = list(map(NearMisses(dataset.graph("train"), "cuda"), train))
 
     def trainer(*settings: str) -> Trainer:
         torch.manual_seed(0)
