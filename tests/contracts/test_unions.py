@@ -34,13 +34,16 @@ def test_a_union_takes_the_way_that_was_chosen(name, union):
     assert all(plan.notes[:6]) == (union != "native")
 
 
+@pytest.mark.parametrize("way", ["max", "probability-or"])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_best_disjunct_counts(name):
+def test_the_parts_of_a_union_count_as_was_chosen(name, way):
     model = make(name)
+    model.disjunction = way
     left, right = queries("1p", 2)
     state, plan = embed(model, [Or(left, right), left, right])
     scores = model.score(state, None, plan.owner, plan.count)
-    torch.testing.assert_close(scores[0], torch.maximum(scores[1], scores[2]))
+    torch.testing.assert_close(scores[0], combine(scores[1:], torch.tensor([0, 0]), 1, way)[0])
+    assert (scores[0] >= torch.maximum(scores[1], scores[2]) - 1e-9).all()
     candidates = torch.arange(9).view(3, 3)
     own = model.score(state, candidates, plan.owner, plan.count)
     torch.testing.assert_close(own, scores.gather(1, candidates))
