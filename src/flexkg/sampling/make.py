@@ -16,7 +16,7 @@ from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_
 from flexkg.sampling.hardness import missing_links
 from flexkg.sampling.jsonl import read_queries
 from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES, count_for
-from flexkg.sampling.sampler import fingerprint
+from flexkg.sampling.sampler import fingerprints
 from flexkg.sampling.workload import check_target, data_of, writing
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _query_sets(
                 source = "sampled"
             if split != "train":
                 queries = _with_hardness(pair, queries)
-                marks.setdefault(shape, []).append(_marks(queries))
+                marks.setdefault(shape, []).append(fingerprints(queries))
             report(len(queries))
             yield split, queries, source
 
@@ -208,11 +208,6 @@ def _with_hardness(pair: Pair, queries: QuerySet) -> QuerySet:
     links = missing_links(pair, queries)
     queries.extra["hardness_seconds"] = time.perf_counter() - begin
     return replace(queries, hardness=links)
-
-
-def _marks(queries: QuerySet) -> Tensor:
-    ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (queries.entities, queries.relations))
-    return fingerprint(queries.template, *ids)[0]
 
 
 def _reporter(progress: Callable[[str, int], None], what: str) -> Callable[[int], None]:

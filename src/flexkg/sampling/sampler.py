@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Term, Xor, operands
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from flexkg.kg.graph import Graph
+    from flexkg.sampling.queries import QuerySet
 
 _TRIES = 40
 """Draws for a relation that does not undo the last step, as in the benchmarks' own sampler."""
@@ -104,6 +106,12 @@ class Sampler:
         """A uniform integer below each limit."""
         self._draws += 1
         return Draws(self._seed, self._draws, self.device).below(limits, 1)[:, 0]
+
+
+def fingerprints(queries: QuerySet) -> Tensor:
+    """Those of the queries of a set, on the CPU."""
+    ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (queries.entities, queries.relations))
+    return fingerprint(queries.template, *ids)[0]
 
 
 def fingerprint(template: Term, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:

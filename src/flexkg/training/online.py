@@ -10,7 +10,7 @@ import torch
 from flexkg.sampling.build import Pair, sample_queries
 from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES
 from flexkg.sampling.queries import join
-from flexkg.sampling.sampler import fingerprint
+from flexkg.sampling.sampler import fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,10 +66,5 @@ class FreshQueries:
             cap=self._cap,
             seed=self._seed + 7919 * number,
             split="train",
-            avoid=torch.cat([_fingerprints(kept) for kept in apart_from]) if apart_from else None,
+            avoid=torch.cat([fingerprints(kept) for kept in apart_from]) if apart_from else None,
         )
-
-
-def _fingerprints(queries: QuerySet) -> torch.Tensor:
-    ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (queries.entities, queries.relations))
-    return fingerprint(queries.template, *ids)[0]
