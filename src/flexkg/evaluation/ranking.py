@@ -158,7 +158,7 @@ def _joined(groups: Sequence[tuple[QuerySet, slice]], name: str) -> Column:
     columns = [(queries.answers[name], rows) for queries, rows in groups]
     lengths = np.concatenate([column.lengths[rows] for column, rows in columns])
     members = [column.members[column.offsets[rows.start] : column.offsets[rows.stop]] for column, rows in columns]
-    return Column(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(members))
+    return Column.of(lengths, np.concatenate(members))
 
 
 def _ids(ids: NDArray[np.int32], device: torch.device | str) -> Tensor:

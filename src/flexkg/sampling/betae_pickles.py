@@ -259,4 +259,4 @@ def _column(
     keys.sort()
     if (keys[1:] == keys[:-1]).any():
         raise DataError(f"{path}: {name} answers of {shape} hold an entity twice.", hint=_OTHER)
-    return Column(np.concatenate([[0], np.cumsum(lengths)]), (keys - starts).astype(np.int32))
+    return Column.of(lengths, (keys - starts).astype(np.int32))

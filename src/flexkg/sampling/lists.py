@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
+
+from flexkg.sampling.queries import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from flexkg.sampling.draws import Draws
-    from flexkg.sampling.queries import Column
 
 
 class Lists:
@@ -22,11 +21,11 @@ class Lists:
 
     def __init__(self, columns: Sequence[Column], device: torch.device | str, spare: float = 0.0) -> None:
         """`spare` is the share of room beyond these lists that is kept for `replace`."""
-        lengths, members = _joined(columns)
-        self.lengths = torch.from_numpy(lengths).to(device)
-        self.starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
-        self.members = torch.zeros(int(len(members) * (1 + spare)) or 1, dtype=torch.int32, device=device)
-        self.members[: len(members)] = torch.from_numpy(members).to(device)
+        joined = Column.joined(columns)
+        self.lengths = torch.from_numpy(joined.lengths).to(device)
+        self.starts = torch.from_numpy(joined.offsets[:-1]).to(device)
+        self.members = torch.zeros(int(len(joined.members) * (1 + spare)) or 1, dtype=torch.int32, device=device)
+        self.members[: len(joined.members)] = torch.from_numpy(joined.members).to(device)
 
     def fits(self, columns: Sequence[Column]) -> bool:
         """Whether other lists, as many as these, can take their place."""
@@ -35,10 +34,10 @@ class Lists:
 
     def replace(self, columns: Sequence[Column]) -> None:
         """Put other lists in the place of these, where a captured CUDA graph finds them; they must fit."""
-        lengths, members = _joined(columns)
-        self.lengths.copy_(torch.from_numpy(lengths))
-        self.starts.copy_(torch.from_numpy(np.cumsum(lengths) - lengths))
-        self.members[: len(members)] = torch.from_numpy(members).to(self.members.device)
+        joined = Column.joined(columns)
+        self.lengths.copy_(torch.from_numpy(joined.lengths))
+        self.starts.copy_(torch.from_numpy(joined.offsets[:-1]))
+        self.members[: len(joined.members)] = torch.from_numpy(joined.members).to(self.members.device)
 
     def at(self, places: Tensor) -> Tensor:
         """Members by their place among all of them; a place behind the last is that of the last."""
@@ -47,8 +46,3 @@ class Lists:
     def draw(self, queries: Tensor, count: int, random: Draws) -> Tensor:
         """`count` independent uniform members of each query's list, (n, count); anything of an empty one."""
         return self.at(self.starts[queries][:, None] + random.below(self.lengths[queries], count)).to(torch.int64)
-
-
-def _joined(columns: Sequence[Column]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    lengths = np.concatenate([np.zeros(0, np.int64), *(column.lengths for column in columns)])
-    return lengths, np.concatenate([np.zeros(0, np.int32), *(column.members for column in columns)])

@@ -75,7 +75,7 @@ class NearMisses:
             places = starts[row] + place * found[row] // taken[row]
             members.append(listed.members.cpu().numpy()[places].astype(np.int32))
             lengths.append(taken)
-        column = Column(np.concatenate([[0], np.cumsum(np.concatenate(lengths))]), np.concatenate(members))
+        column = Column.of(np.concatenate(lengths), np.concatenate(members))
         return replace(queries, answers={**queries.answers, COLUMN: column})
 
 

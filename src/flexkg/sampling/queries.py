@@ -33,6 +33,17 @@ class Column:
     members: NDArray[np.int32]
     """(total,)."""
 
+    @classmethod
+    def of(cls, lengths: NDArray[np.int64], members: NDArray[np.int32]) -> Column:
+        """From the sizes of the sets, and the sets one after the other."""
+        return cls(np.concatenate([[0], np.cumsum(lengths)]), members)
+
+    @classmethod
+    def joined(cls, columns: Sequence[Column]) -> Column:
+        """All rows of all columns, of which there may be none."""
+        lengths = np.concatenate([np.zeros(0, np.int64), *(column.lengths for column in columns)])
+        return cls.of(lengths, np.concatenate([np.zeros(0, np.int32), *(column.members for column in columns)]))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -105,14 +116,11 @@ class QuerySet:
 
 def join(parts: Sequence[QuerySet]) -> QuerySet:
     """Training queries of one template, one part after the other."""
-    columns = [part.answers["train"] for part in parts]
-    lengths = np.concatenate([column.lengths for column in columns])
-    answers = Column(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate([column.members for column in columns]))
     return replace(
         parts[0],
         entities=np.concatenate([part.entities for part in parts]),
         relations=np.concatenate([part.relations for part in parts]),
-        answers={"train": answers},
+        answers={"train": Column.joined([part.answers["train"] for part in parts])},
     )
 
 
