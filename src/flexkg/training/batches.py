@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from flexkg.config import TrainingSettings
     from flexkg.plan.plan import Grounding
     from flexkg.plan.prepare import Interpretation
     from flexkg.sampling.queries import QuerySet
 
+_PATHS = ("1p", "2p", "3p")
 _SPARE = 0.25
 """Room for answers of queries that take the place of the first ones, beyond what those have."""
 
@@ -170,6 +172,16 @@ class Batches:
             torch.from_numpy(kind.astype(np.int64)).to(self.device) for kind in (queries.entities, queries.relations)
         )
         return entities, relations
+
+
+def counts_by_update(shapes: Sequence[str], settings: TrainingSettings) -> list[dict[str, int]]:
+    """How many queries of each shape the updates of a step have: all are in one, or the released schedule has three."""
+    parts: list[Sequence[str]] = [shapes]
+    if settings.update == "released":
+        paths = [shape for shape in shapes if shape in _PATHS]
+        parts = [paths, [shape for shape in shapes if shape not in _PATHS], paths]
+    counted = [(part, counts_for(part, settings.shares, settings.batch_size)) for part in parts if part]
+    return [dict(zip(part, counts, strict=True)) for part, counts in counted]
 
 
 def counts_for(shapes: Sequence[str], shares: Mapping[str, float], batch_size: int) -> list[int]:

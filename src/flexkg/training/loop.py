@@ -15,7 +15,7 @@ from flexkg.errors import TrainingError
 from flexkg.evaluation.ranking import mean_mrr, rank_together
 from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
-from flexkg.training.batches import Batches, counts_for
+from flexkg.training.batches import Batches, counts_by_update
 from flexkg.training.capture import CapturedRound
 from flexkg.training.losses import learning_rate, training_loss
 from flexkg.training.optimiser import Optimiser, add_up_rows
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from flexkg.models import QueryModel
     from flexkg.sampling.queries import QuerySet
 
-_PATHS = ("1p", "2p", "3p")
 _SAVE_SECONDS = 30.0
 """Between checkpoints, unless the settings count them in steps."""
 _SEED_STRIDE = 1 << 32
@@ -167,19 +166,15 @@ class Trainer:
         return self.model.state_dict() if self.average is None else self.average.weights
 
     def _rounds(self) -> list[Batches]:
-        """One batch of all shapes for each step; the released schedule has three of them."""
-        if self.settings.update == "merged":
-            return [self._batches(self.train)]
-        paths = [queries for queries in self.train if queries.shape in _PATHS]
-        others = [queries for queries in self.train if queries.shape not in _PATHS]
-        return [self._batches(part) for part in (paths, others, paths) if part]
+        """What draws the batch of each update of a step."""
+        counted = counts_by_update([queries.shape for queries in self.train], self.settings)
+        return [self._batches([queries for queries in self.train if queries.shape in part], part) for part in counted]
 
-    def _batches(self, query_sets: Sequence[QuerySet]) -> Batches:
+    def _batches(self, query_sets: Sequence[QuerySet], counts: Mapping[str, int]) -> Batches:
         settings = self.settings
-        counts = counts_for([queries.shape for queries in query_sets], settings.shares, settings.batch_size)
         return Batches(
             query_sets,
-            counts,
+            [counts[queries.shape] for queries in query_sets],
             self.by,
             self.model.num_entities,
             settings.negatives,

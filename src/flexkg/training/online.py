@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from flexkg.sampling.queries import QuerySet
 
 
+_FILLING = -1
+"""The number of what fills a set up; its replacements count from 1."""
+
+
 class FreshQueries:
     """Samples training queries, of the shapes of sets that are there, decided by seed and number."""
 
@@ -52,8 +56,7 @@ class FreshQueries:
 
     def fill(self, queries: QuerySet, least: int) -> QuerySet:
         """The set with others of its shape, until there are `least` or the graph has no more."""
-        lacking = 0 if queries.shape == "1p" else least - len(queries)
-        return queries if lacking <= 0 else join([queries, self._sampled(queries, lacking, -1, [queries])])
+        return join([queries, self._sampled(queries, least - len(queries), _FILLING, [queries])])
 
     def _sampled(self, queries: QuerySet, count: int, number: int, apart_from: list[QuerySet]) -> QuerySet:
         if queries.shape not in TRAIN_SHAPES and queries.shape in self._evaluated:

@@ -17,6 +17,7 @@ import os
 import platform
 import signal
 import time
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.near import NearMisses
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
+from flexkg.training.batches import counts_by_update
 from flexkg.training.calibrated import calibrate_run, forget_calibration
 from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload
 from flexkg.training.loop import Progress, Trainer
@@ -45,10 +47,10 @@ from flexkg.training.record import METRICS, Recorder, check_tensorboard
 from flexkg.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from flexkg.config import RunConfig
+    from flexkg.config import RunConfig, TrainingSettings
     from flexkg.sampling.queries import QuerySet
 
 _VALIDATED = 200
@@ -108,10 +110,7 @@ def train(
         if config.training.online or config.training.fill_up:
             evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
             fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
-        if fresh is not None and config.training.fill_up:
-            say("sampling more training queries")
-            least = round(config.training.fill_up * len(dataset.graph("train").pair_entities))
-            learnt = [fresh.fill(part, least) for part in learnt]
+            learnt = _filled_up(learnt, fresh, config.training, len(dataset.graph("train").pair_entities), say)
         if near is not None:
             say("finding near misses")
             learnt = [near(part) for part in learnt]
@@ -274,6 +273,25 @@ def _built(
         say(f"workload built in {made['seconds']:.1f} s")
     _wait(share)
     return Workload.load(folder)
+
+
+def _filled_up(
+    learnt: Sequence[QuerySet],
+    fresh: FreshQueries,
+    settings: TrainingSettings,
+    pairs: int,
+    say: Callable[[str], None],
+) -> list[QuerySet]:
+    """The training queries with as many more as were asked for, but not more than the run will draw."""
+    drawn = sum(map(Counter, counts_by_update(settings.shapes, settings)), Counter[str]())
+    filled = []
+    for queries in learnt:
+        least = min(round(settings.fill_up * pairs), drawn[queries.shape] * settings.steps)
+        if queries.shape != "1p" and len(queries) < least:
+            say(f"sampling {least - len(queries):,} more training queries of {queries.shape}")
+            queries = fresh.fill(queries, least)
+        filled.append(queries)
+    return filled
 
 
 def _validated(workload: Workload, config: RunConfig) -> list[QuerySet]:

@@ -17,7 +17,7 @@ from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
 from flexkg.training.folder import RunFolder
 from flexkg.training.online import FreshQueries
-from flexkg.training.run import train
+from flexkg.training.run import _filled_up, train
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,11 +54,31 @@ def test_the_set_grows_by_other_queries_with_exact_answers(workload: Path, shape
     assert not np.array_equal(FreshQueries(world, [], seed=4).fill(first, 300).entities, more.entities)
 
 
-def test_what_is_enough_stays(workload: Path) -> None:
-    fresh, loaded = FreshQueries(flexkg.load("world").dataset, [], seed=3), Workload.load(workload)
-    pairs, paths = loaded.queries("train", "1p"), loaded.queries("train", "2p")
-    assert fresh.fill(pairs, 100_000) is pairs
-    assert fresh.fill(paths, 40) is paths
+def test_no_more_than_a_run_draws(workload: Path) -> None:
+    world, loaded, said = flexkg.load("world").dataset, Workload.load(workload), []
+    settings = [
+        "training.fill_up=1",
+        f"training.shapes={','.join(SHAPES)}",
+        "training.batch_size=50",
+        "training.steps=8",
+    ]
+    settings += ["training.shares={1p=2.0, 2p=1.0, 3i=1.0, 2in=0.8, pni=0.2}"]
+
+    def sizes(*more: str) -> list[int]:
+        training = load_recipe("flex-small", [*settings, *more]).training
+        learnt = [loaded.queries("train", shape) for shape in SHAPES]
+        filled = _filled_up(learnt, FreshQueries(world, [], seed=3), training, 9012, said.append)
+        return [len(queries) for queries in filled]
+
+    # One-hop queries stay; of 50 in a batch ten are 2p, ten 3i, eight 2in and two pni, eight times.
+    assert sizes() == [40, 80, 80, 64, 40]
+    assert said == [
+        f"sampling {more} more training queries of {shape}" for shape, more in (("2p", 40), ("3i", 40), ("2in", 24))
+    ]
+    assert sizes("training.fill_up=0.005") == [40, 45, 45, 45, 40]
+    assert sizes("training.fill_up=0") == [40] * 5
+    # The paths come twice in a step of the released schedule: 17 of 50 each time.
+    assert sizes("training.update=released") == [40, 272, 200, 160, 40]
 
 
 def test_a_small_graph_gives_what_it_has(tmp_path: Path) -> None:
@@ -81,7 +101,7 @@ def test_a_run_learns_from_them_and_resumes(workload: Path, tmp_path: Path) -> N
         return RunFolder.open(tmp_path / name).model("cpu").entities.weight.detach()
 
     whole = weights("whole")
-    assert "sampling more training queries" in said
+    assert "sampling 50 more training queries of 2in" in said
     assert not torch.equal(whole, weights("fewer", config=load_recipe("flex-small", settings)))
     calls = iter([False] * 10 + [True] * 1000)
     train(world, config, tmp_path / "cut", recipe="flex-small", workload=workload, stop=lambda: next(calls))
