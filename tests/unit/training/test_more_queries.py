@@ -56,13 +56,8 @@ def test_the_set_grows_by_other_queries_with_exact_answers(workload: Path, shape
 
 def test_no_more_than_a_run_draws(workload: Path) -> None:
     world, loaded, said = flexkg.load("world").dataset, Workload.load(workload), []
-    settings = [
-        "training.fill_up=1",
-        f"training.shapes={','.join(SHAPES)}",
-        "training.batch_size=50",
-        "training.steps=8",
-    ]
-    settings += ["training.shares={1p=2.0, 2p=1.0, 3i=1.0, 2in=0.8, pni=0.2}"]
+    settings = ["training.fill_up=1", "training.batch_size=50", "training.steps=8"]
+    settings += [f"training.shapes={','.join(SHAPES)}", "training.shares={1p=2.0, 2p=1.0, 3i=1.0, 2in=0.8, pni=0.2}"]
 
     def sizes(*more: str) -> list[int]:
         training = load_recipe("flex-small", [*settings, *more]).training
@@ -72,9 +67,8 @@ def test_no_more_than_a_run_draws(workload: Path) -> None:
 
     # One-hop queries stay; of 50 in a batch ten are 2p, ten 3i, eight 2in and two pni, eight times.
     assert sizes() == [40, 80, 80, 64, 40]
-    assert said == [
-        f"sampling {more} more training queries of {shape}" for shape, more in (("2p", 40), ("3i", 40), ("2in", 24))
-    ]
+    lacking = {"2p": 40, "3i": 40, "2in": 24}
+    assert said == [f"sampling {count} more training queries of {shape}" for shape, count in lacking.items()]
     assert sizes("training.fill_up=0.005") == [40, 45, 45, 45, 40]
     assert sizes("training.fill_up=0") == [40] * 5
     # The paths come twice in a step of the released schedule: 17 of 50 each time.
@@ -101,7 +95,7 @@ def test_a_run_learns_from_them_and_resumes(workload: Path, tmp_path: Path) -> N
         return RunFolder.open(tmp_path / name).model("cpu").entities.weight.detach()
 
     whole = weights("whole")
-    assert "sampling 50 more training queries of 2in" in said
+    assert "sampling 50 more training queries of 2p" in said
     assert not torch.equal(whole, weights("fewer", config=load_recipe("flex-small", settings)))
     calls = iter([False] * 10 + [True] * 1000)
     train(world, config, tmp_path / "cut", recipe="flex-small", workload=workload, stop=lambda: next(calls))
