@@ -33,7 +33,7 @@ def count(model: torch.nn.Module) -> int:
     [(k, dim, found) for k, row in COUNTS.items() for dim, found in zip(DIMENSIONS, row, strict=True)],
 )
 def test_parameter_counts(recipe, features, dim, parameters):
-    config = load_recipe(recipe, [f"model.dim={dim}", f"model.features={features}"])
+    config = load_recipe(recipe, [f"model.dim={dim}", f"model.features={features}", "model.negation=shift"])
     with torch.device("meta"):
         assert count(build_model(config.model, ENTITIES, RELATIONS)) == parameters
 
