@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, Device, emit, progress
+from flexkg.cli.output import AsJson, Device, emit, progress, say
 from flexkg.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import torch
 
@@ -54,13 +54,12 @@ def evaluate_command(
     from flexkg.models import interpretation
     from flexkg.training.folder import RunFolder
 
-    say: Callable[[str], None] = lambda line: typer.echo(line, err=True)  # noqa: E731
     folder = RunFolder.open(run)
     other = None if compare is None else RunFolder.open(compare)
     place = choose_device(device)
     model = folder.model(place)
     named = _named_histograms(folder, model, histogram or ())
-    queries = find_queries(folder, str(split), workload, place, say, shapes)
+    queries = find_queries(folder, str(split), workload, place, shapes)
     chosen = _chosen(queries, str(split), shapes, model)
     found = _evaluated(model, chosen, place, "evaluating")
     for reason in dict.fromkeys(found.left_out.values()):
@@ -106,7 +105,6 @@ def find_queries(
     split: str,
     workload: Path | None,
     device: torch.device,
-    say: Callable[[str], None],
     shapes: Sequence[str] | None = None,
 ) -> Workload:
     """The given workload, the run's own, or one that is built for the split into the run's folder.
@@ -146,7 +144,9 @@ def find_queries(
             raise DataError(f"There is no shape {shape!r}.", hint=f"Choose among {', '.join(can_be_built)}.")
     say(f"building {split} queries in {built}")
     with progress(f"building {split} queries", "queries") as report:
-        make_workload(run.dataset, built, order, device=device, progress=lambda what, done: report(done, what))
+        make_workload(
+            run.dataset, built, order, device=device, progress=lambda what, done, total: report(done, what, total)
+        )
     return Workload.load(built)
 
 

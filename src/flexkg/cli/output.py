@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -13,9 +14,13 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from rich.console import Console
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _SHOW_AFTER = 2.0
+_shown: ContextVar[Console | None] = ContextVar("_shown", default=None)
+"""Where the bar is that is shown now."""
 
 
 class Device(StrEnum):
@@ -27,10 +32,18 @@ class Device(StrEnum):
 
 
 class Report(Protocol):
-    """Takes how much is done and, where they change, what is being done and how much there is."""
+    """Takes how much is done and, where they change, what is being done, how much there is, and what to say of it."""
 
-    def __call__(self, done: int, now: str = ..., total: int | None = ...) -> None:
+    def __call__(self, done: int, now: str = ..., total: int | None = ..., note: str = ...) -> None:
         """Show it."""
+
+
+def say(line: str) -> None:
+    """A line for people, above the bar where there is one."""
+    if (console := _shown.get()) is None:
+        typer.echo(line, err=True)
+    else:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[], object]) -> None:
@@ -57,21 +70,27 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Report]
         transient=True,
     )
     task = bar.add_task(what, total=total, rate="")
-    begin = time.monotonic()
-    started = False
+    begin = since = time.monotonic()
+    first, whole = 0, total
+    token = None
 
-    def report(done: int, now: str = what, total: int | None = total) -> None:
-        nonlocal started
-        passed = time.monotonic() - begin
-        if passed < _SHOW_AFTER or not console.is_terminal:
+    def report(done: int, now: str = what, total: int | None = total, note: str = "") -> None:
+        nonlocal since, first, whole, token
+        if total != whole:
+            # Another piece of work, with a pace of its own.
+            since, first, whole = time.monotonic(), done, total
+            bar.reset(task, total=total)
+        if time.monotonic() - begin < _SHOW_AFTER or not console.is_terminal:
             return
-        if not started:
+        rate = note or f"{done:,} {unit}, {(done - first) / max(time.monotonic() - since, 1e-9):,.0f}/s"
+        bar.update(task, description=now, completed=done, total=total, rate=rate)
+        if token is None:
             bar.start()
-            started = True
-        bar.update(task, description=now, completed=done, total=total, rate=f"{done:,} {unit}, {done / passed:,.0f}/s")
+            token = _shown.set(console)
 
     try:
         yield report
     finally:
-        if started:
+        if token is not None:
             bar.stop()
+            _shown.reset(token)

@@ -12,13 +12,14 @@ import typer
 from typer.core import TyperGroup
 
 from flexkg.cli.output import AsJson, Device, emit, progress
+from flexkg.cli.train import listen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from flexkg.paper.plan import Book, Job
+    from flexkg.paper.plan import Book
     from flexkg.paper.runner import Place, Report
-    from flexkg.training.loop import Progress
+    from flexkg.training.listener import Listener
 
 Results = Annotated[Path, typer.Option(metavar="DIR", help="The folder of result files.")]
 Source = Annotated[
@@ -104,8 +105,7 @@ def run_command(
         return
     from flexkg.api import choose_device
 
-    say = lambda line: typer.echo(line, err=True)  # noqa: E731
-    report = work_off(jobs, place, clock, choose_device(device), shared_device=shared_device, say=say, watch=_watch)
+    report = work_off(jobs, place, clock, choose_device(device), shared_device=shared_device, watch=_watch)
     emit({"tables": names, "done": report.done, "left": report.left}, json, lambda: _show_report(report))
     if report.signal == signal.SIGINT:
         raise typer.Exit(130)
@@ -129,14 +129,15 @@ def workload_command(
     place = _place(results, source, work, data_home)
     dataset = open_dataset(data, source)
     registry = read_registry(results)
-    with progress("Building", "queries") as report:
+    with _watch(data) as listener:
         entry = build(
             dataset,
             place.workload(data),
             seed=seed,
             count=count,
             published=place.published(data),
-            progress=lambda what, done: report(done, what),
+            device="cpu",
+            listener=listener,
         )
     if data in registry and registry[data].checksum != entry.checksum:
         raise DataError(
@@ -169,9 +170,9 @@ def _place(results: Path, source: Path | None, work: Path | None, data_home: Pat
 
 
 @contextmanager
-def _watch(job: Job) -> Iterator[Callable[[Progress], None]]:
-    with progress(f"Training {job.name}", "steps", job.config.training.steps) as report:
-        yield lambda state: report(state.step)
+def _watch(what: str) -> Iterator[Listener]:
+    with progress(what, "queries") as report:
+        yield listen(report, what)
 
 
 def _show_missing(runs: list[dict[str, Any]]) -> None:

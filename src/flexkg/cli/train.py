@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, Device, emit
+from flexkg.cli.output import AsJson, Device, emit, progress, say
 
 if TYPE_CHECKING:
-    from flexkg.training.loop import Progress
+    from flexkg.cli.output import Report
+    from flexkg.training.listener import Listener, Progress
 
 
 def train_command(
@@ -37,7 +38,7 @@ def train_command(
     if where.type == "cpu":
         keep_freed_memory()
     try:
-        with _bar(config.training.steps) as report:
+        with progress("training", "queries") as report:
             outcome = train(
                 catalog.resolve(data),
                 config,
@@ -46,8 +47,7 @@ def train_command(
                 workload=workload,
                 device=where,
                 resume=resume,
-                report=report,
-                say=lambda line: typer.echo(line, err=True),
+                listener=listen(report),
                 tensorboard=tensorboard,
             )
     except KeyboardInterrupt:
@@ -63,37 +63,18 @@ def train_command(
         raise typer.Exit(130 if outcome.signal == signal.SIGINT else 0)
 
 
-class _bar:  # noqa: N801  (used like a function)
-    """A progress bar with loss, rate, time left and the last validation MRR; nothing where there is no terminal."""
+def listen(report: Report, what: str = "training") -> Listener:
+    """One bar for what comes before, between and after the steps, with loss, rate and the last validation MRR."""
+    from flexkg.training.listener import Listener
 
-    def __init__(self, steps: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("training"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[what]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
+    def trained(state: Progress) -> None:
+        mrr = "" if state.mrr is None else f", validation MRR {100 * state.mrr:.1f}"
+        note = (
+            f"{state.step:,} of {state.steps:,} steps, loss {state.loss:.4f}, {state.queries_per_second:,.0f} queries/s"
         )
-        self._task = self._bar.add_task("", total=steps, what="")
+        report(state.step, what, state.steps, note + mrr)
 
-    def __enter__(self) -> _bar:
-        if self._bar.console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar.console.is_terminal:
-            self._bar.stop()
-
-    def __call__(self, progress: Progress) -> None:
-        mrr = "" if progress.mrr is None else f", validation MRR {100 * progress.mrr:.1f}"
-        what = f"loss {progress.loss:.4f}, {progress.queries_per_second:,.0f} queries/s{mrr}"
-        self._bar.update(self._task, completed=progress.step, what=what)
+    return Listener(say, lambda now, done, total: report(done, now, total), trained)
 
 
 def _render(summary: Any) -> None:

@@ -73,7 +73,7 @@ def build_command(
             order,
             device=choose_device(device),
             overwrite=force,
-            progress=lambda what, done: report(done, what),
+            progress=lambda what, done, total: report(done, what, total),
         )
     _warn(result)
     emit({"protocol": str(protocol), **result}, json, lambda: _render(result))

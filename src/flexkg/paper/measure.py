@@ -18,8 +18,10 @@ from flexkg.evaluation.compare import save_values
 from flexkg.evaluation.evaluate import evaluate
 from flexkg.kg.storage import atomic_file, read_json, write_json
 from flexkg.paper.results import Result
+from flexkg.sampling.make import counting
 from flexkg.sampling.workload import Workload
 from flexkg.training.folder import RunFolder
+from flexkg.training.listener import NOBODY, Listener
 from flexkg.training.record import METRICS
 from flexkg.training.run import train
 from flexkg.version import __version__
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from flexkg.paper.plan import Job
     from flexkg.paper.workloads import Entry
     from flexkg.sampling.queries import QuerySet
-    from flexkg.training.loop import Progress
     from flexkg.training.run import Outcome
 
 VALUES = "test.npz"
@@ -56,8 +57,7 @@ class Bench:
     device: torch.device
     shared_device: bool = False
     """Whether something else computes there meanwhile."""
-    report: Callable[[Progress], None] = lambda _: None
-    say: Callable[[str], None] = lambda _: None
+    listener: Listener = NOBODY
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,15 @@ def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | St
     begin = time.perf_counter()
     _reset_peak(bench.device)
     if not _finished(folder):
-        outcome = _train(config, job.recipe, folder, bench, stop, bench.report)
+        outcome = _train(config, job.recipe, folder, bench, stop)
         passed = before + time.perf_counter() - begin
         with atomic_file(sessions) as partial:
             write_json(partial, {"seconds": passed, "shared_device": shared})
         if not outcome.finished:
             return Stopped(outcome.signal, int(outcome.summary["steps"]))
         before, begin = passed, time.perf_counter()
-    bench.say(f"evaluating {job.name}")
     start = time.perf_counter()
-    evaluation = evaluate_run(folder, bench.workload, job.shapes, bench.device)
+    evaluation = evaluate_run(folder, bench.workload, job.shapes, bench.device, bench.listener)
     # What every query came to, so that two runs can be compared query by query.
     save_values(folder / VALUES, evaluation.shapes, {"run": job.name})
     metrics = evaluation.to_dict()
@@ -110,7 +109,8 @@ def measure_time(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | S
     bench.runs.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=bench.runs) as temporary:
         folder = Path(temporary) / "run"
-        outcome = _train(config, job.recipe, folder, bench, lambda: clock.tick() or stop(), lambda _: None)
+        timed = replace(bench, listener=replace(bench.listener, trained=lambda _: None))
+        outcome = _train(config, job.recipe, folder, timed, lambda: clock.tick() or stop())
         manifest = RunFolder.open(folder).manifest
     if clock.seconds_per_step is None:
         return Stopped(outcome.signal, int(outcome.summary["steps"]))
@@ -136,11 +136,15 @@ def start_seconds(metrics: Path, summary: Mapping[str, Any]) -> float | None:
     return max(0.0, float(first["seconds"] - first["step"] * queries_per_step / later))
 
 
-def evaluate_run(folder: Path, workload: Path, shapes: tuple[str, ...], device: torch.device) -> Evaluation:
+def evaluate_run(
+    folder: Path, workload: Path, shapes: tuple[str, ...], device: torch.device, listener: Listener
+) -> Evaluation:
     """Filtered ranks of a run's test queries, of the shapes that its model can express."""
     queries = Workload.load(workload)
     asked = _Chosen(queries, [shape for shape in queries.shapes("test") if not shapes or shape in shapes])
-    return evaluate(RunFolder.open(folder).model(device), asked, device=device)
+    total = sum(queries.count("test", shape) for shape in asked)
+    counted = counting(listener.queries, "evaluating", 0, total)
+    return evaluate(RunFolder.open(folder).model(device), asked, device=device, report=counted)
 
 
 class _Chosen(Mapping[str, "QuerySet"]):
@@ -171,7 +175,6 @@ def _train(
     folder: Path,
     bench: Bench,
     stop: Callable[[], bool],
-    report: Callable[[Progress], None],
 ) -> Outcome:
     return train(
         bench.dataset,
@@ -181,8 +184,7 @@ def _train(
         workload=bench.workload,
         device=bench.device,
         resume=True,
-        report=report,
-        say=bench.say,
+        listener=bench.listener,
         stop=stop,
     )
 

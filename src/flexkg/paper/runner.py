@@ -13,6 +13,7 @@ from flexkg.kg.storage import os_errors
 from flexkg.paper import results, workloads
 from flexkg.paper.cells import cells_of, recorded, up_to_date
 from flexkg.paper.queries import has_queries, queries_path, save_queries
+from flexkg.training.listener import NOBODY, Listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from flexkg.paper.results import Result
     from flexkg.paper.tables import Table
     from flexkg.paper.workloads import Registry
-    from flexkg.training.loop import Progress
 
 _SLACK = 30.0
 """Seconds that a measurement of speed takes beside the seconds it measures."""
@@ -141,12 +141,11 @@ def work_off(
     device: torch.device,
     *,
     shared_device: bool = False,
-    say: Callable[[str], None] = lambda _: None,
-    watch: Callable[[Job], AbstractContextManager[Callable[[Progress], None]]] = lambda _: nullcontext(lambda _: None),
+    watch: Callable[[str], AbstractContextManager[Listener]] = lambda _: nullcontext(NOBODY),
 ) -> Report:
     """Make the runs, one result file each as soon as it is there, until all are done or the budget is spent.
 
-    `shared_device` says that something else computes there meanwhile.
+    `shared_device` says that something else computes there meanwhile, `watch` who hears of a run by its name.
     """
     from flexkg.paper.measure import Stopped, measure_run, measure_time
 
@@ -159,15 +158,15 @@ def work_off(
         if not budget.fits(expected):
             report.left.append(job.name)
             continue
-        if job.dataset not in benches:
-            benches[job.dataset] = _bench(job.dataset, place, registry, device, say)
-        say(f"{job.name} ({number + 1} of {len(jobs)})")
         make = measure_time if job.kind == "time" else measure_run
-        with watch(job) as watching:
-            bench = replace(benches[job.dataset], shared_device=shared_device, report=watching)
+        with watch(job.name) as listener:
+            if job.dataset not in benches:
+                benches[job.dataset] = _bench(job.dataset, place, registry, device, listener)
+            listener.say(f"{job.name} ({number + 1} of {len(jobs)})")
+            bench = replace(benches[job.dataset], shared_device=shared_device, listener=listener)
             outcome = make(job, bench, budget.over)
         if isinstance(outcome, Stopped):
-            say(f"{job.name} stopped at step {outcome.steps:,}; it goes on next time")
+            listener.say(f"{job.name} stopped at step {outcome.steps:,}; it goes on next time")
             report.left.append(job.name)
             report.signal = outcome.signal
             if outcome.signal is not None:
@@ -177,7 +176,7 @@ def work_off(
         path = _record(outcome, job, place)
         found.append(outcome)
         report.done.append({"run": job.name, "result": str(path), "seconds": dict(outcome.seconds)})
-        say(f"recorded {path}")
+        listener.say(f"recorded {path}")
     return report
 
 
@@ -197,7 +196,7 @@ def _record(result: Result, job: Job, place: Place) -> Path:
     return path
 
 
-def _bench(name: str, place: Place, registry: Registry, device: torch.device, say: Callable[[str], None]) -> Bench:
+def _bench(name: str, place: Place, registry: Registry, device: torch.device, listener: Listener) -> Bench:
     from flexkg.paper.measure import Bench
 
     if name not in registry:
@@ -206,5 +205,5 @@ def _bench(name: str, place: Place, registry: Registry, device: torch.device, sa
             hint=f"Fix them first: flexkg paper workload {name}",
         )
     dataset = open_dataset(name, place.source)
-    workloads.check(dataset, place.workload(name), registry[name], place.published(name), device, say)
-    return Bench(dataset, place.workload(name), registry[name], place.work / "runs", device, say=say)
+    workloads.check(dataset, place.workload(name), registry[name], place.published(name), device, listener)
+    return Bench(dataset, place.workload(name), registry[name], place.work / "runs", device)

@@ -13,12 +13,13 @@ from flexkg.kg.storage import atomic_file, locked, os_errors, read_json, write_j
 from flexkg.sampling.protocol import TRAIN_SHAPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import torch
 
     from flexkg.kg.dataset import Dataset
+    from flexkg.training.listener import Listener
 
 FILE = "workloads.toml"
 TRAINED = (*TRAIN_SHAPES, "2u", "up")
@@ -81,10 +82,10 @@ def build(
     folder: Path,
     *,
     seed: int,
-    count: int = 0,
-    published: Path | None = None,
-    device: torch.device | str = "cpu",
-    progress: Callable[[str, int], None] = lambda _what, _done: None,
+    count: int,
+    published: Path | None,
+    device: torch.device | str,
+    listener: Listener,
 ) -> Entry:
     """Build a graph's workload, or read the one that is there, and say what it is."""
     from flexkg.sampling.make import Order, make_workload
@@ -95,8 +96,9 @@ def build(
     # Runs are often started side by side: one builds, the others wait.
     with locked(folder):
         if not folder.exists():
+            listener.say(f"building the workload of {dataset.name}")
             order = Order(train_shapes=TRAINED, seed=seed, count=count or None, queries=published)
-            made = make_workload(dataset, folder, order, device=device, progress=progress)
+            made = make_workload(dataset, folder, order, device=device, progress=listener.queries)
             rows = {
                 shape: {split: row["source"] for split, row in splits.items()}
                 for shape, splits in made["shapes"].items()
@@ -122,21 +124,21 @@ def check(
     entry: Entry,
     published: Path | None,
     device: torch.device | str,
-    say: Callable[[str], None],
+    listener: Listener,
 ) -> None:
     """Raise unless the workload in the folder, built if it is not there, is the registered one."""
     if dataset.checksum != entry.data_checksum:
         raise DataError(
             f"This {dataset.name} is not the graph of the recorded results.", hint="Fetch it again: flexkg data get."
         )
-    if not folder.exists():
-        if any(entry.published.values()) and published is None:
-            raise DataError(
-                f"The workload of {dataset.name} begins with published queries, which are not here.",
-                hint="Give the folder that holds DATASET/queries/SPLIT/SHAPE.jsonl.gz with --source.",
-            )
-        say(f"building the workload of {dataset.name}")
-    found = build(dataset, folder, seed=entry.seed, count=entry.count, published=published, device=device)
+    if not folder.exists() and any(entry.published.values()) and published is None:
+        raise DataError(
+            f"The workload of {dataset.name} begins with published queries, which are not here.",
+            hint="Give the folder that holds DATASET/queries/SPLIT/SHAPE.jsonl.gz with --source.",
+        )
+    found = build(
+        dataset, folder, seed=entry.seed, count=entry.count, published=published, device=device, listener=listener
+    )
     if found.checksum != entry.checksum:
         raise DataError(
             f"The workload in {folder} has the checksum {found.checksum[:12]}, registered is {entry.checksum[:12]}.",

@@ -12,7 +12,7 @@ from flexkg.predictor.predictor import Predictor
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flexkg.training.loop import Progress
+    from flexkg.training.listener import Progress
 
 
 def train(
@@ -32,6 +32,7 @@ def train(
     report: called now and then with the step, the loss and the last validation.
     """
     from flexkg.config import load_recipe
+    from flexkg.training.listener import Listener
     from flexkg.training.run import train as train_run
 
     kg = data if isinstance(data, KnowledgeGraph) else load(data)
@@ -45,7 +46,7 @@ def train(
         workload=None if workload is None else Path(workload),
         device=choose_device(device),
         resume=resume,
-        report=report,
+        listener=Listener(trained=report),
     )
     if not outcome.finished and outcome.signal is not None:
         # What was trained is kept; whoever pressed Ctrl-C wants to be back at the prompt.

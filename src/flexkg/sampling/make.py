@@ -73,7 +73,7 @@ def make_workload(
     *,
     device: torch.device | str = "cpu",
     overwrite: bool = False,
-    progress: Callable[[str, int], None] = lambda _what, _done: None,
+    progress: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
 ) -> dict[str, Any]:
     """Write the workload folder and return, for each shape and split, how many queries and how fast."""
     if unknown := set(order.splits) - set(SPLITS):
@@ -120,12 +120,19 @@ def make_workload(
 
 
 def _query_sets(
-    dataset: Dataset, order: Order, device: torch.device | str, progress: Callable[[str, int], None]
+    dataset: Dataset, order: Order, device: torch.device | str, progress: Callable[[str, int, int], None]
 ) -> Iterator[tuple[str, QuerySet, str]]:
     """Valid and test first: what training must not see is known then."""
     protocol = PUBLISHED.get(dataset.name, DEFAULT)
     marks: dict[str, list[Tensor]] = {}
     pairs = len(dataset.graph("train").pair_entities)
+    wanted = {
+        (split, shape): order.count or count_for(protocol, split, order.template(shape), pairs)
+        for split in order.splits
+        for shape in order.shapes_of(split)
+        if len(dataset.triples[split])
+    }
+    done, total = 0, sum(wanted.values())
     for split in sorted(order.splits, key=lambda name: name == "train"):
         if len(dataset.triples[split]) == 0:
             if order.splits == SPLITS and split != "train":
@@ -133,8 +140,7 @@ def _query_sets(
             raise DataError(f"{dataset.name} has no {split} facts to ask about.", hint="Import it with --split.")
         pair = _pair(dataset, split, device)
         for shape in order.shapes_of(split):
-            report = _reporter(progress, f"{split} {shape}")
-            template = order.template(shape)
+            count, template = wanted[split, shape], order.template(shape)
             if order.queries is not None and _has_queries(order.queries, split, shape):
                 queries, source = _published(dataset, pair, order, split, shape), "published"
             elif shape == "1p":
@@ -146,18 +152,19 @@ def _query_sets(
                     pair,
                     shape,
                     template,
-                    order.count or count_for(protocol, split, template, pairs),
+                    count,
                     cap=_cap(dataset, order),
                     seed=order.seed,
                     split=split,
                     avoid=torch.cat(avoid) if avoid else None,
-                    progress=report,
+                    progress=counting(progress, f"{split} {shape}", done, total),
                 )
                 source = "sampled"
             if split != "train":
                 queries = _with_hardness(pair, queries)
                 marks.setdefault(shape, []).append(fingerprints(queries))
-            report(len(queries))
+            done += count
+            progress(f"{split} {shape}", done, total)
             yield split, queries, source
 
 
@@ -210,8 +217,9 @@ def _with_hardness(pair: Pair, queries: QuerySet) -> QuerySet:
     return replace(queries, hardness=links)
 
 
-def _reporter(progress: Callable[[str, int], None], what: str) -> Callable[[int], None]:
-    return lambda done: progress(what, done)
+def counting(progress: Callable[[str, int, int], None], what: str, before: int, total: int) -> Callable[[int], None]:
+    """Takes how many queries of one set are done, and tells of all: `before` of `total` were done with earlier sets."""
+    return lambda done: progress(what, before + done, total)
 
 
 def split_words(words: Sequence[str] | None) -> tuple[str, ...] | None:

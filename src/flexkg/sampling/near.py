@@ -21,7 +21,7 @@ from flexkg.sampling.lists import Lists
 from flexkg.sampling.queries import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
@@ -57,14 +57,14 @@ class NearMisses:
         self._engine = Engine(graph, device)
         self._device = device
 
-    def __call__(self, queries: QuerySet) -> QuerySet:
+    def __call__(self, queries: QuerySet, progress: Callable[[int], None] = lambda _: None) -> QuerySet:
         """The same queries with their near misses, at most 256 of each, evenly taken; without negation, as they are."""
         wider = relaxed(queries.template)
         if wider == queries.template:
             return queries
         ids = (torch.from_numpy(kind.astype(np.int64)) for kind in (queries.entities, queries.relations))
         lengths, members = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-        for _, sets in self._engine.stream(Minus(wider, queries.template), *(kind.to(self._device) for kind in ids)):
+        for rows, sets in self._engine.stream(Minus(wider, queries.template), *(kind.to(self._device) for kind in ids)):
             listed = sets.listed
             starts, found = listed.starts.cpu().numpy(), listed.lengths.cpu().numpy()
             # What is everything but a few is no near miss of anything.
@@ -75,6 +75,7 @@ class NearMisses:
             places = starts[row] + place * found[row] // taken[row]
             members.append(listed.members.cpu().numpy()[places].astype(np.int32))
             lengths.append(taken)
+            progress(rows.stop)
         column = Column.of(np.concatenate(lengths), np.concatenate(members))
         return replace(queries, answers={**queries.answers, COLUMN: column})
 

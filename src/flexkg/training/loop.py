@@ -17,6 +17,7 @@ from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
 from flexkg.training.batches import Batches, counts_by_update
 from flexkg.training.capture import CapturedRound
+from flexkg.training.listener import Progress
 from flexkg.training.losses import learning_rate, training_loss
 from flexkg.training.optimiser import Optimiser, add_up_rows
 
@@ -34,18 +35,6 @@ _SAVE_SECONDS = 30.0
 """Between checkpoints, unless the settings count them in steps."""
 _SEED_STRIDE = 1 << 32
 """Between the dropouts' seeds of runs with neighbouring seeds: more than a run has updates."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a run reports while it goes."""
-
-    step: int
-    steps: int
-    loss: float
-    queries_per_second: float
-    mrr: float | None
-    """Of the last validation."""
 
 
 @dataclass

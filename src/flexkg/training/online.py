@@ -13,7 +13,7 @@ from flexkg.sampling.queries import join
 from flexkg.sampling.sampler import fingerprints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from flexkg.kg.dataset import Dataset
     from flexkg.sampling.near import NearMisses
@@ -54,11 +54,18 @@ class FreshQueries:
         fresh = fresh if len(fresh) == len(queries) else fresh.take(np.arange(len(queries)) % len(fresh))
         return fresh if self._near is None else self._near(fresh)
 
-    def fill(self, queries: QuerySet, least: int) -> QuerySet:
+    def fill(self, queries: QuerySet, least: int, progress: Callable[[int], None] = lambda _: None) -> QuerySet:
         """The set with others of its shape, until there are `least` or the graph has no more."""
-        return join([queries, self._sampled(queries, least - len(queries), _FILLING, [queries])])
+        return join([queries, self._sampled(queries, least - len(queries), _FILLING, [queries], progress)])
 
-    def _sampled(self, queries: QuerySet, count: int, number: int, apart_from: list[QuerySet]) -> QuerySet:
+    def _sampled(
+        self,
+        queries: QuerySet,
+        count: int,
+        number: int,
+        apart_from: list[QuerySet],
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> QuerySet:
         if queries.shape not in TRAIN_SHAPES and queries.shape in self._evaluated:
             apart_from = [*apart_from, self._evaluated[queries.shape]]
         return sample_queries(
@@ -70,4 +77,5 @@ class FreshQueries:
             seed=self._seed + 7919 * number,
             split="train",
             avoid=torch.cat([fingerprints(kept) for kept in apart_from]) if apart_from else None,
+            progress=progress,
         )

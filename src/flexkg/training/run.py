@@ -33,14 +33,15 @@ from flexkg.model_settings import LinkPredictorSettings
 from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES, key_of
-from flexkg.sampling.make import Order, make_workload
+from flexkg.sampling.make import Order, counting, make_workload
 from flexkg.sampling.near import NearMisses
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.batches import counts_by_update
 from flexkg.training.calibrated import calibrate_run, forget_calibration
 from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload
-from flexkg.training.loop import Progress, Trainer
+from flexkg.training.listener import NOBODY, Listener
+from flexkg.training.loop import Trainer
 from flexkg.training.online import FreshQueries
 from flexkg.training.plot import draw
 from flexkg.training.record import METRICS, Recorder, check_tensorboard
@@ -75,8 +76,7 @@ def train(
     workload: Path | None = None,
     device: torch.device | str = "cpu",
     resume: bool = False,
-    report: Callable[[Progress], None] = lambda _: None,
-    say: Callable[[str], None] = lambda _: None,
+    listener: Listener = NOBODY,
     stop: Callable[[], bool] = lambda: False,
     tensorboard: bool = False,
 ) -> Outcome:
@@ -86,7 +86,7 @@ def train(
     with _processes(place) as share:
         if share[0] != 0:
             # One process speaks for all.
-            report, say = (lambda _: None), (lambda _: None)
+            listener = NOBODY
         if config.data.train_on == "all":
             dataset = _all_facts(dataset)
         # Whatever can be wrong is found before anything is written.
@@ -101,7 +101,7 @@ def train(
             _open(out, dataset, config, recipe, place, resume, queries)
         _wait(share)
         if queries is None:
-            queries = _built(dataset, config, out, place, share, say)
+            queries = _built(dataset, config, out, place, share, listener)
             if share[0] == 0:
                 _note(out, workload=describe_workload(queries, given=False))
         near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
@@ -110,10 +110,9 @@ def train(
         if config.training.online or config.training.fill_up:
             evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
             fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
-            learnt = _filled_up(learnt, fresh, config.training, len(dataset.graph("train").pair_entities), say)
+            learnt = _filled_up(learnt, fresh, config.training, len(dataset.graph("train").pair_entities), listener)
         if near is not None:
-            say("finding near misses")
-            learnt = [near(part) for part in learnt]
+            learnt = _with_near_misses(learnt, near, listener)
         with _stopping() as stopped:
             trainer = Trainer(
                 model,
@@ -123,13 +122,13 @@ def train(
                 out,
                 place,
                 share,
-                report=report,
-                warn=say,
+                report=listener.trained,
+                warn=listener.say,
                 stop=lambda: stopped["signal"] is not None or stop(),
                 fresh=fresh if config.training.online else None,
             )
             if resume and trainer.resume():
-                say(f"going on from step {trainer.step:,}")
+                listener.say(f"going on from step {trainer.step:,}")
             finished = _recorded(trainer, resume, tensorboard)
         if place.type == "cuda":
             torch.cuda.synchronize()
@@ -146,7 +145,7 @@ def train(
         }
         if share[0] == 0:
             forget_calibration(out)
-            _close(out, trainer, summary, time.time() - begin, say)
+            _close(out, trainer, summary, time.time() - begin, listener.say)
             if finished:
                 calibrate_run(out, queries, place)
         _wait(share)
@@ -254,12 +253,12 @@ def _built(
     out: Path,
     device: torch.device,
     share: tuple[int, int],
-    say: Callable[[str], None],
+    listener: Listener,
 ) -> Workload:
     """A workload of the run's own, in its folder."""
     folder = out / "workload"
     if share[0] == 0 and not folder.exists():
-        say("building a workload")
+        listener.say("building a workload")
         extra = {shape: template_for(shape) for shape in config.training.shapes if shape not in SHAPES}
         splits = tuple(split for split in ("train", "valid") if len(dataset.triples[split]))
         order = Order(
@@ -269,8 +268,8 @@ def _built(
             templates=extra,
             seed=config.training.seed,
         )
-        made = make_workload(dataset, folder, order, device=device)
-        say(f"workload built in {made['seconds']:.1f} s")
+        made = make_workload(dataset, folder, order, device=device, progress=listener.queries)
+        listener.say(f"workload built in {made['seconds']:.1f} s")
     _wait(share)
     return Workload.load(folder)
 
@@ -280,18 +279,35 @@ def _filled_up(
     fresh: FreshQueries,
     settings: TrainingSettings,
     pairs: int,
-    say: Callable[[str], None],
+    listener: Listener,
 ) -> list[QuerySet]:
     """The training queries with as many more as were asked for, but not more than the run will draw."""
     drawn = sum(map(Counter, counts_by_update(settings.shapes, settings)), Counter[str]())
-    filled = []
+    least = {shape: min(round(settings.fill_up * pairs), drawn[shape] * settings.steps) for shape in drawn}
+    lacking = {
+        queries.shape: max(0, least[queries.shape] - len(queries)) for queries in learnt if queries.shape != "1p"
+    }
+    total = sum(lacking.values())
+    if total:
+        listener.say(f"sampling {total:,} more training queries")
+    filled, done = [], 0
     for queries in learnt:
-        least = min(round(settings.fill_up * pairs), drawn[queries.shape] * settings.steps)
-        if queries.shape != "1p" and len(queries) < least:
-            say(f"sampling {least - len(queries):,} more training queries of {queries.shape}")
-            queries = fresh.fill(queries, least)
+        if more := lacking.get(queries.shape, 0):
+            counted = counting(listener.queries, f"sampling {queries.shape}", done, total)
+            queries = fresh.fill(queries, len(queries) + more, counted)
+            done += more
         filled.append(queries)
     return filled
+
+
+def _with_near_misses(learnt: Sequence[QuerySet], near: NearMisses, listener: Listener) -> list[QuerySet]:
+    """The training queries with their near misses."""
+    total = sum(map(len, learnt))
+    found: list[QuerySet] = []
+    for queries in learnt:
+        done = sum(map(len, found))
+        found.append(near(queries, counting(listener.queries, f"near misses of {queries.shape}", done, total)))
+    return found
 
 
 def _validated(workload: Workload, config: RunConfig) -> list[QuerySet]:

@@ -20,6 +20,7 @@ from flexkg.paper.plan import Book, the_paper
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import Budget, Place, missing, work_off
 from flexkg.paper.workloads import build, read_registry
+from flexkg.training.listener import Listener
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
@@ -261,7 +262,10 @@ def test_common_settings_that_the_plan_has_not_are_named(tmp_path, capsys):
 
 def test_runs_side_by_side_build_their_workload_once(tmp_path: Path) -> None:
     world, folder = flexkg.load("world").dataset, tmp_path / "work" / "world"
+    said: list[str] = []
+    how = {"seed": 0, "count": 50, "published": None, "device": "cpu", "listener": Listener(said.append)}
     with ThreadPoolExecutor() as pool:
-        made = list(pool.map(lambda _: build(world, folder, seed=0, count=50), range(3)))
+        made = list(pool.map(lambda _: build(world, folder, **how), range(3)))
+    assert said == ["building the workload of world"]
     assert made[0] == made[1] == made[2]
     assert sorted(path.name for path in folder.parent.iterdir()) == ["world", "world.sources.json"]
