@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ from flexkg.kg.dataset import SPLITS
 from flexkg.kg.storage import os_errors
 from flexkg.query.betae import read_grounding
 from flexkg.query.shapes import DE_MORGAN_SHAPES, shape_name, template_of
+from flexkg.sampling.build import Pair
+from flexkg.sampling.hardness import missing_links
 from flexkg.sampling.queries import Column, QuerySet, cofinite
 from flexkg.sampling.workload import Workload, check_target, data_of, writing
 
@@ -57,7 +60,8 @@ def import_betae(
 ) -> Workload:
     """Make a workload of a folder of pickles; all of it is read before anything is written.
 
-    With `dataset`, the folder's ids must be the dataset's, and the workload belongs to it. The forms of 2u and up
+    With `dataset`, the folder's ids must be the dataset's, the workload belongs to it, and says how many missing links
+    every hard answer needs. The forms of 2u and up
     without union are left out unless `de_morgan` asks for them.
     """
     folder = Path(folder)
@@ -79,7 +83,10 @@ def import_betae(
         progress(what, sum(len(queries) for _, queries in found))
 
     for split in splits:
+        pair = None if dataset is None or split == "train" else Pair.of_split(dataset, split)
         for queries in _read_split(folder, split, data, skipped, de_morgan, report):
+            if pair is not None:
+                queries = replace(queries, hardness=missing_links(pair, queries))
             found.append((split, queries))
             report(f"{split} {queries.shape}")
     settings = {"protocol": "imported", "source": "betae", "skipped": skipped}

@@ -14,6 +14,7 @@ import torch
 
 from flexkg.engine import ragged
 from flexkg.engine.engine import Engine
+from flexkg.kg.dataset import SPLITS
 from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.protocol import loses_answers
 from flexkg.sampling.queries import Column, QuerySet
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from flexkg.engine.ragged import Ragged
     from flexkg.engine.sets import Sets
+    from flexkg.kg.dataset import Dataset
     from flexkg.kg.graph import Graph
     from flexkg.query.terms import Term
 
@@ -56,6 +58,12 @@ class Pair:
     def of(cls, larger: Graph, smaller: Graph | None, device: torch.device | str = "cpu") -> Pair:
         """Engines over the graphs."""
         return cls(Engine(larger, device), None if smaller is None else Engine(smaller, device))
+
+    @classmethod
+    def of_split(cls, dataset: Dataset, split: str, device: torch.device | str = "cpu") -> Pair:
+        """Engines over the graph of a split and the one before it."""
+        smaller = None if split == "train" else dataset.graph(SPLITS[SPLITS.index(split) - 1])
+        return cls.of(dataset.graph(split), smaller, device)
 
 
 @dataclass

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flexkg.errors import DataError, QueryError
-from flexkg.kg.dataset import SPLITS
 from flexkg.kg.storage import atomic_folder
 from flexkg.query.betae import to_nested
 from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, key_of, template_of
@@ -89,8 +88,7 @@ def import_jsonl(
             found.check_ids(len(dataset.entities), 2 * len(dataset.relations))
             found.check_distinct()
             if split not in pairs:
-                smaller = None if split == "train" else dataset.graph(SPLITS[SPLITS.index(split) - 1])
-                pairs[split] = Pair.of(dataset.graph(split), smaller, device)
+                pairs[split] = Pair.of_split(dataset, split, device)
             ids = [torch.from_numpy(kind.astype(np.int64)) for kind in (found.entities, found.relations)]
             queries = answer_queries(pairs[split], shape, template_of(found.key), ids[0], ids[1])
             _compare(found, queries, dataset.name)

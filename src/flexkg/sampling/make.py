@@ -138,7 +138,7 @@ def _query_sets(
             if order.splits == SPLITS and split != "train":
                 continue
             raise DataError(f"{dataset.name} has no {split} facts to ask about.", hint="Import it with --split.")
-        pair = _pair(dataset, split, device)
+        pair = Pair.of_split(dataset, split, device)
         for shape in order.shapes_of(split):
             count, template = wanted[split, shape], order.template(shape)
             if order.queries is not None and _has_queries(order.queries, split, shape):
@@ -166,11 +166,6 @@ def _query_sets(
             done += count
             progress(f"{split} {shape}", done, total)
             yield split, queries, source
-
-
-def _pair(dataset: Dataset, split: str, device: torch.device | str) -> Pair:
-    smaller = None if split == "train" else dataset.graph(SPLITS[SPLITS.index(split) - 1])
-    return Pair.of(dataset.graph(split), smaller, device)
 
 
 def _cap(dataset: Dataset, order: Order) -> int:

@@ -39,7 +39,7 @@ class FreshQueries:
 
         `near` finds near misses of replacements, where these are wanted.
         """
-        self._pair = Pair.of(dataset.graph("train"), None, device)
+        self._pair = Pair.of_split(dataset, "train", device)
         self._cap = PUBLISHED.get(dataset.name, DEFAULT).cap
         self._evaluated = {queries.shape: queries for queries in evaluated}
         self._seed = seed

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import flexkg
 from flexkg.cli.main import run
 from flexkg.errors import DataError
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.vocabulary import Vocabulary
 from flexkg.query.shapes import DE_MORGAN_SHAPES, SHAPES, template_of
 from flexkg.sampling.betae_pickles import import_betae
+from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.queries import cofinite
+from flexkg.sampling.workload import Workload
 
 STRUCTURES: dict[str, Any] = {
     "1p": ("e", ("r",)),
@@ -141,6 +144,44 @@ def test_ids_must_be_those_of_the_dataset(tmp_path: Path) -> None:
         import_betae(tmp_path / "in", tmp_path / "v", dataset=dataset(ENTITIES + 1))
     with pytest.raises(DataError, match=r"id2ent.pkl calls 0 '/m/0'; in toy it is 'other'"):
         import_betae(tmp_path / "in", tmp_path / "v", dataset=dataset(ENTITIES, "other"))
+
+
+def test_with_the_dataset_hard_answers_have_their_missing_links(tmp_path: Path) -> None:
+    world = flexkg.load("world").dataset
+    made = make_workload(world, tmp_path / "ours", Order(splits=("valid", "test"), shapes=("1p", "2i"), count=60))
+    ours, folder = Workload.load(tmp_path / "ours"), tmp_path / "in"
+    folder.mkdir()
+    dump(folder / "id2ent.pkl", dict(enumerate(world.entities.identifiers)), 3)
+    directed = [sign + name for name in world.relations.identifiers for sign in "+-"]
+    dump(folder / "id2rel.pkl", dict(enumerate(directed)), 3)
+    for split in ("valid", "test"):
+        queries: dict[Any, Any] = {}
+        tables: dict[str, dict[Any, Any]] = {"easy": {}, "hard": {}}
+        for shape in made["shapes"]:
+            known = ours.queries(split, shape)
+            for row, (entities, relations) in enumerate(zip(known.entities, known.relations, strict=True)):
+                parts = tuple((int(e), (int(r),)) for e, r in zip(entities, relations, strict=True))
+                query = parts if len(parts) > 1 else parts[0]
+                queries.setdefault(STRUCTURES[shape], set()).add(query)
+                for name, table in tables.items():
+                    table[query] = set(known.answers[name].row(row).tolist())
+        dump(folder / f"{split}-queries.pkl", queries, 3)
+        for name, table in tables.items():
+            dump(folder / f"{split}-{name}-answers.pkl", table, 3)
+    imported = import_betae(folder, tmp_path / "w", dataset=world)
+
+    def links(workload: Workload, split: str, shape: str) -> dict[Any, list[int]]:
+        """By query; the two workloads have them in different orders."""
+        found = workload.queries(split, shape)
+        assert found.hardness is not None
+        rows = np.split(found.hardness, found.answers["hard"].offsets[1:-1])
+        ids = np.concatenate([found.entities, found.relations], axis=1).tolist()
+        return {tuple(key): row.tolist() for key, row in zip(ids, rows, strict=True)}
+
+    for split in ("valid", "test"):
+        assert set(np.concatenate(list(links(imported, split, "1p").values()))) == {1}
+        assert links(imported, split, "2i") == links(ours, split, "2i")
+    assert import_betae(folder, tmp_path / "v").queries("test", "2i").hardness is None
 
 
 def test_sizes_come_from_stats_when_names_are_not_there(tmp_path: Path) -> None:
