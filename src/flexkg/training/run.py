@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 _VALIDATED = 200
 """Queries of each shape that a validation ranks: enough to choose by, few enough not to slow the run."""
+_DRAWN = 4
+"""Times that a run draws a query of those that fill up, at least: large graphs would be sampled for hours otherwise."""
 
 
 @dataclass(frozen=True)
@@ -281,12 +283,13 @@ def _filled_up(
     pairs: int,
     listener: Listener,
 ) -> list[QuerySet]:
-    """The training queries with as many more as were asked for, but not more than the run will draw."""
+    """The training queries with as many more as were asked for, but a run has to draw each of them some times."""
     drawn = sum(map(Counter, counts_by_update(settings.shapes, settings)), Counter[str]())
-    least = {shape: min(round(settings.fill_up * pairs), drawn[shape] * settings.steps) for shape in drawn}
-    lacking = {
-        queries.shape: max(0, least[queries.shape] - len(queries)) for queries in learnt if queries.shape != "1p"
-    }
+    lacking: dict[str, int] = {}
+    for queries in learnt:
+        if queries.shape != "1p":
+            least = min(round(settings.fill_up * pairs), drawn[queries.shape] * settings.steps // _DRAWN)
+            lacking[queries.shape] = max(0, least - len(queries))
     total = sum(lacking.values())
     if total:
         listener.say(f"sampling {total:,} more training queries")

@@ -57,7 +57,7 @@ def test_the_set_grows_by_other_queries_with_exact_answers(workload: Path, shape
 
 def test_no_more_than_a_run_draws(workload: Path) -> None:
     world, loaded, said = flexkg.load("world").dataset, Workload.load(workload), []
-    settings = ["training.fill_up=1", "training.batch_size=50", "training.steps=8"]
+    settings = ["training.fill_up=1", "training.batch_size=50", "training.steps=32"]
     settings += [f"training.shapes={','.join(SHAPES)}", "training.shares={1p=2.0, 2p=1.0, 3i=1.0, 2in=0.8, pni=0.2}"]
 
     def sizes(*more: str) -> list[int]:
@@ -66,13 +66,16 @@ def test_no_more_than_a_run_draws(workload: Path) -> None:
         filled = _filled_up(learnt, FreshQueries(world, [], seed=3), training, 9012, Listener(said.append))
         return [len(queries) for queries in filled]
 
-    # One-hop queries stay; of 50 in a batch ten are 2p, ten 3i, eight 2in and two pni, eight times.
+    # One-hop queries stay; of 50 in a batch ten are 2p, ten 3i, eight 2in and two pni, 32 times; each is to be
+    # drawn four times.
     assert sizes() == [40, 80, 80, 64, 40]
     assert said == ["sampling 104 more training queries"]
     assert sizes("training.fill_up=0.005") == [40, 45, 45, 45, 40]
     assert sizes("training.fill_up=0") == [40] * 5
     # The paths come twice in a step of the released schedule: 17 of 50 each time.
     assert sizes("training.update=released") == [40, 272, 200, 160, 40]
+    # Too few to come in a batch at all.
+    assert sizes("training.batch_size=5", "training.fill_up=0.1")[-1] == 40
 
 
 def test_a_small_graph_gives_what_it_has(tmp_path: Path) -> None:
@@ -86,7 +89,7 @@ def test_a_small_graph_gives_what_it_has(tmp_path: Path) -> None:
 
 def test_a_run_learns_from_them_and_resumes(workload: Path, tmp_path: Path) -> None:
     settings = ["model.dim=8", "model.hidden=16", "training.batch_size=32", "training.negatives=4"]
-    settings += ["training.near_misses=0.25", "training.steps=24", f"training.shapes={','.join(SHAPES)}"]
+    settings += ["training.near_misses=0.25", "training.steps=96", f"training.shapes={','.join(SHAPES)}"]
     config, said, heard = load_recipe("flex-small", [*settings, "training.fill_up=0.01"]), [], []
     world = flexkg.load("world").dataset
     listener = Listener(said.append, lambda *counted: heard.append(counted))
