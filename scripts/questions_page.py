@@ -35,7 +35,7 @@ _HEAD = """\
 Every connective, asked of the run that `make demo` trains on `world`. *Proved* is what follows from all facts; check it
 with an atlas. *FLEX alone* is what the model finds likeliest by itself, without looking at the facts: ✓ marks what they
 prove. The model learnt from nine tenths of the facts, in minutes on two cores, so it errs. `flexkg ask` puts the two
-together: proved answers first, then predictions with probabilities.
+together: proved answers first, then predictions with probabilities, without what the facts rule out.
 
 This page is made by `python scripts/questions_page.py runs/demo`.
 """
@@ -45,9 +45,8 @@ def render(run: Predictor) -> str:
     """The page."""
     parts = [_HEAD]
     for question in QUESTIONS:
-        answers = run.ask(question.query, top=SHOWN)
-        root = answers.explain(SHOWN)
-        likeliest = root.steps[root.asked].answers
+        (judged,) = run.judge.judge([run.parse(question.query)])
+        likeliest = judged.listed(judged.highest(SHOWN), run.kg.dataset)
         alone = ", ".join(f"{answer.name}{' ✓' if answer.known else ''}" for answer in likeliest)
         proved = run.kg.answer(question.query).names()
         parts.append(

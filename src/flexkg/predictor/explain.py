@@ -43,7 +43,7 @@ class Step:
     """Whether the model ran it as an operator of its own; otherwise it was rewritten."""
     known_count: int
     answers: tuple[Prediction, ...]
-    """By descending score, known or not: what the model computed there."""
+    """By descending score, known or not, without what the facts rule out there."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python."""
@@ -171,7 +171,7 @@ def _step(
     id: int, node: Term, judged: Judged, judge: Judge, top: int, number: dict[Term, int], asked: bool, native: bool
 ) -> Step:
     # A leaf is the entity that was named, whatever the model thinks lies near it.
-    ids = judged.best(1) if isinstance(node, Entity) else judged.highest(top)
+    ids = judged.best(1) if isinstance(node, Entity) else judged.likeliest(top)
     answers = judged.listed(ids, judge.dataset)
     return Step(
         id,

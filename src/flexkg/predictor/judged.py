@@ -14,6 +14,8 @@ from flexkg.errors import DataError, UnsupportedOperator
 from flexkg.evaluation.kinds import kind_of
 from flexkg.models import embed
 from flexkg.predictor.answers import Prediction
+from flexkg.predictor.shortlist import NOTHING, Facts
+from flexkg.query import certain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from flexkg.kg.dataset import Dataset
     from flexkg.models import QueryModel
     from flexkg.plan.prepare import PreparedPlan
-    from flexkg.predictor.shortlist import Finder, Shortlist, Wanted
+    from flexkg.predictor.shortlist import Finder, Listed, Shortlist, Wanted
     from flexkg.query.terms import Term
 
 _BUDGET = 64 << 20
@@ -43,8 +45,10 @@ class Judged:
     """(entities,)."""
     known: NDArray[np.bool_]
     """(entities,): whether the facts prove it."""
+    excluded: NDArray[np.bool_]
+    """(entities,): whether the facts rule it out, whatever is missing."""
     probabilities: NDArray[np.float64] | None
-    """(entities,): 1 where known; None without a calibration."""
+    """(entities,): 1 where known, 0 where excluded; None without a calibration."""
     calibration: str | None
     """What the probabilities rest on: `kind`, `pooled` or nothing."""
     notes: tuple[str, ...]
@@ -55,17 +59,25 @@ class Judged:
         """(entities,): the probabilities; without a calibration an order of likelihood that puts facts first."""
         if self.probabilities is not None:
             return self.probabilities
-        return np.where(self.known, 1.0, 0.999 / (1 + np.exp(-self.scores.astype(np.float64).clip(-700, 700))))
+        likely = 0.999 / (1 + np.exp(-self.scores.astype(np.float64).clip(-700, 700)))
+        return np.where(self.known, 1.0, np.where(self.excluded, 0.0, likely))
 
     def best(self, count: int, known: bool = True) -> NDArray[np.int64]:
-        """Ids of the first `count` answers: known ones first, unless they are left out, then by descending score."""
+        """Ids of the first `count` answers: known ones first, unless they are left out, then by descending score.
+
+        What the facts rule out is no answer.
+        """
         first = highest(self.scores, np.flatnonzero(self.known), count) if known else np.zeros(0, dtype=np.int64)
-        rest = highest(self.scores, np.flatnonzero(~self.known), count - len(first))
+        rest = highest(self.scores, np.flatnonzero(~self.known & ~self.excluded), count - len(first))
         return np.concatenate([first, rest])
 
     def highest(self, count: int) -> NDArray[np.int64]:
-        """Ids of the `count` highest scores, known or not: what the model computed."""
+        """Ids of the `count` highest scores: what the model computed, whatever the facts say."""
         return highest(self.scores, np.arange(len(self.scores)), count)
+
+    def likeliest(self, count: int) -> NDArray[np.int64]:
+        """Ids of the `count` highest scores, known or not, of what the facts do not rule out."""
+        return highest(self.scores, np.flatnonzero(~self.excluded), count)
 
     def listed(self, ids: NDArray[np.int64], dataset: Dataset) -> tuple[Prediction, ...]:
         """Some entities as answers, ranked in the given order."""
@@ -96,7 +108,7 @@ class Judge:
         """Judge each query in turn; they are scored together, as many at a time as memory allows."""
         for some in self._batches(terms):
             states, prepared = self._embed(some)
-            yield from self._judge(some, states, prepared, list(self.engine.answer(some).rows()))
+            yield from self._judge(some, states, prepared, self._facts(some))
 
     def shortlist(self, terms: Sequence[Term], order: Wanted) -> Iterator[Shortlist | Judged]:
         """What to show for each query in turn, without scoring all entities where that can be done and pays.
@@ -108,9 +120,9 @@ class Judge:
             return
         for some in self._batches(terms):
             states, prepared = self._embed(some)
-            sets = list(self.engine.answer(some).rows())
-            found = self.finder.find(some, states, prepared, sets, order)
-            judged = self._judge(some, states, prepared, sets) if None in found else []
+            facts = self._facts(some)
+            found = self.finder.find(some, states, prepared, facts, order)
+            judged = self._judge(some, states, prepared, facts) if None in found else []
             for place, short in enumerate(found):
                 yield judged[place] if short is None else short
 
@@ -120,15 +132,25 @@ class Judge:
             wanted.check()
             yield terms[start : start + height]
 
+    def _facts(self, terms: Sequence[Term]) -> list[Facts]:
+        """What the facts prove and what they rule out, of each query."""
+        excluding = [certain.excluding(term) for term in terms]
+        asked = [term for term in excluding if term is not None]
+        ruled_out = iter(self.engine.answer(asked).rows() if asked else ())
+        return [
+            Facts(known, NOTHING if term is None else next(ruled_out))
+            for known, term in zip(self.engine.answer(terms).rows(), excluding, strict=True)
+        ]
+
     def _judge(
-        self, terms: Sequence[Term], states: Tensor, prepared: PreparedPlan, sets: Sequence[tuple[list[int], bool]]
+        self, terms: Sequence[Term], states: Tensor, prepared: PreparedPlan, facts: Sequence[Facts]
     ) -> list[Judged]:
         scores = self.model.score_all(states, prepared.owner, prepared.count).float().cpu().numpy()
         if not np.isfinite(scores).all():
             raise DataError("The model gives scores that are not numbers.", hint="Train it again.")
         return [
-            self._judged(term, own, listed, complement, changed)
-            for term, own, (listed, complement), changed in zip(terms, scores, sets, prepared.notes, strict=True)
+            self._judged(term, own, settled, changed)
+            for term, own, settled, changed in zip(terms, scores, facts, prepared.notes, strict=True)
         ]
 
     @torch.no_grad()
@@ -139,15 +161,21 @@ class Judge:
             error.hint = "The exact engine still knows what the facts prove: flexkg answer."
             raise
 
-    def _judged(
-        self, term: Term, scores: NDArray[np.float32], listed: list[int], complement: bool, notes: tuple[str, ...]
-    ) -> Judged:
-        known = np.full(self.model.num_entities, complement)
-        known[listed] = not complement
+    def _judged(self, term: Term, scores: NDArray[np.float32], facts: Facts, notes: tuple[str, ...]) -> Judged:
+        known, excluded = (_members(part, self.model.num_entities) for part in (facts.known, facts.excluded))
         if self.calibration is None:
-            return Judged(term, scores, known, None, None, notes)
+            return Judged(term, scores, known, excluded, None, None, notes)
         values, source = self.calibration.probabilities(kind_of(term), scores)
-        return Judged(term, scores, known, np.where(known, 1.0, values), source, notes)
+        chances = np.where(known, 1.0, np.where(excluded, 0.0, values))
+        return Judged(term, scores, known, excluded, chances, source, notes)
+
+
+def _members(listed: Listed, entities: int) -> NDArray[np.bool_]:
+    """(entities,): whether each is in the set."""
+    ids, complement = listed
+    members = np.full(entities, complement)
+    members[ids] = not complement
+    return members
 
 
 def ranked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ _ELEMENTS = 1 << 23
 _PAID_AFTER = 16
 """Questions whose savings are about what making the index costs."""
 _MANY = 1 << 16
-"""Known answers beyond which scoring everything is as well."""
+"""Entities that the facts settle, beyond which scoring everything is as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,21 @@ class Shortlist:
     known: NDArray[np.bool_]
     known_count: int
     notes: tuple[str, ...]
+
+
+Listed: TypeAlias = tuple[list[int], bool]
+"""A set of entities: ids, or all but these."""
+NOTHING: Listed = ([], False)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the facts say about a query."""
+
+    known: Listed
+    """They prove it."""
+    excluded: Listed
+    """They rule it out, whatever is missing."""
 
 
 @dataclass(frozen=True)
@@ -92,35 +107,34 @@ class Finder:
         terms: Sequence[Term],
         states: Tensor,
         prepared: PreparedPlan,
-        sets: Sequence[tuple[list[int], bool]],
+        facts: Sequence[Facts],
         wanted: Wanted,
     ) -> list[Shortlist | None]:
-        """What to show for each query; None where everything has to be scored.
-
-        `sets` are what is known of each: ids, or all but these.
-        """
+        """What to show for each query; None where everything has to be scored."""
         parts = list(torch.arange(len(states))[:, None])
         if prepared.owner is not None:
             parts = [torch.nonzero(prepared.owner == query)[:, 0] for query in range(len(terms))]
         return [
-            self._found(term, states[own], known, notes, wanted)
-            for term, own, known, notes in zip(terms, parts, sets, prepared.notes, strict=True)
+            self._found(term, states[own], settled, notes, wanted)
+            for term, own, settled, notes in zip(terms, parts, facts, prepared.notes, strict=True)
         ]
 
     def _found(
-        self, term: Term, states: Tensor, known: tuple[list[int], bool], notes: tuple[str, ...], wanted: Wanted
+        self, term: Term, states: Tensor, facts: Facts, notes: tuple[str, ...], wanted: Wanted
     ) -> Shortlist | None:
         """What to show for one query, which has a state for each of its parts."""
         assert self._index is not None
-        listed, complement = known
+        sets = facts.known, facts.excluded
         # Of several parts the best must count, or bounds of parts say nothing of the whole.
-        if complement or len(listed) > _MANY or (len(states) > 1 and self._model.disjunction != "max"):
+        if len(states) > 1 and self._model.disjunction != "max":
+            return None
+        if any(complement or len(listed) > _MANY for listed, complement in sets):
             return None
         target = self._model.target(states)
         bounds = self._index.bounds(target.query, target.constant)
         if bounds is None:
             return None
-        proved = np.unique(np.array(listed, np.int64))
+        proved, excluded = (np.unique(np.array(listed, np.int64)) for listed, _ in sets)
         exact = self._scorer(states)
         ids, scores = proved[:0], np.zeros(0, np.float32)
         if wanted.known and len(proved):
@@ -129,7 +143,7 @@ class Finder:
             ids, scores = proved[order], everyone[order]
         line = index.Line(self._model.margin, self._modulus())
         largest = 0.0 if target.constant is None else float(target.constant.abs().max())
-        rest, more = index.best(bounds, line, largest, exact, wanted.top - len(ids), proved)
+        rest, more = index.best(bounds, line, largest, exact, wanted.top - len(ids), np.union1d(proved, excluded))
         return Shortlist(
             term,
             np.concatenate([ids, rest]),

@@ -34,6 +34,13 @@ QUERIES = {
     "not": "?x : !borders(France, ?x)",
     "nothing": "?x : capital(France, ?x) & borders(Spain, ?x)",
 }
+EXCLUDED = {
+    "2in": "?x : uses(?x, Euro)",
+    "minus": "?x : uses(?x, Euro)",
+    "xor": "?x : speaks(?x, German) & borders(France, ?x)",
+    "not": "?x : borders(France, ?x)",
+}
+"""What no missing fact can make an answer."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +78,8 @@ def test_the_ranking_is_that_of_brute_force(predictor, name, known):
     with torch.no_grad():
         states, prepared = embed(predictor.model, [term])
         scores = predictor.model.score_all(states, prepared.owner, prepared.count)[0].tolist()
-    ids = [id for id in range(len(scores)) if known or id not in exact]
+    never = {answer.id for answer in predictor.kg.answer(EXCLUDED[name])} if name in EXCLUDED else set()
+    ids = [id for id in range(len(scores)) if id not in never and (known or id not in exact)]
     expected = sorted(ids, key=lambda id: (id not in exact, -scores[id], id))[:25]
     found = predictor.ask(QUERIES[name], 25, known=known)
     assert [answer.id for answer in found] == expected
