@@ -1,6 +1,7 @@
 """From scores to probabilities: logistic curves fitted on validation queries, one for each kind of query.
 
-The event is that an entity which the smaller graph does not make an answer is one in the larger graph. Every curve
+The event is that an entity which the smaller graph does not make an answer, and does not rule out, is one in the larger
+graph. Every curve
 has two numbers and rises with the score. Kinds of query that validation does not have use a curve fitted on all.
 How far probabilities can be trusted is measured on validation queries that took no part in the fit: the expected
 calibration error over each query's ten best predictions.
@@ -20,6 +21,7 @@ from flexkg.evaluation.kinds import kind_of
 from flexkg.kg.storage import read_json
 from flexkg.plan.executor import execute
 from flexkg.plan.prepare import prepare_groups
+from flexkg.query.certain import excluding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from flexkg.engine.engine import Engine
     from flexkg.models import QueryModel
     from flexkg.plan.prepare import Interpretation
+    from flexkg.query.terms import Term
     from flexkg.sampling.queries import QuerySet
 
     Numbers = NDArray[np.float64]
@@ -175,14 +179,18 @@ class Sample:
 
 
 def calibrate(
-    model: QueryModel, sets: Iterable[QuerySet], interpretation: Interpretation, device: torch.device | str = "cpu"
+    model: QueryModel,
+    sets: Iterable[QuerySet],
+    interpretation: Interpretation,
+    facts: Engine,
+    device: torch.device | str = "cpu",
 ) -> Calibration | None:
-    """Fit on validation queries; None if there are too few answers to predict."""
+    """Fit on validation queries, over the smaller graph's facts; None if there are too few answers to predict."""
     samples: dict[str, Sample] = {}
     for queries in sets:
         try:
             if len(queries):
-                samples[kind_of(queries.template)] = collect(model, queries, interpretation, device)
+                samples[kind_of(queries.template)] = collect(model, queries, interpretation, facts, device)
         except UnsupportedOperator:  # the model cannot be asked such queries anyway
             continue
     return calibrate_samples(samples)
@@ -214,19 +222,28 @@ def calibrate_samples(samples: Mapping[str, Sample]) -> Calibration | None:
 
 @torch.no_grad()
 def collect(
-    model: QueryModel, queries: QuerySet, interpretation: Interpretation, device: torch.device | str = "cpu"
+    model: QueryModel,
+    queries: QuerySet,
+    interpretation: Interpretation,
+    facts: Engine,
+    device: torch.device | str = "cpu",
 ) -> Sample:
     """Score the candidates of one kind's queries: all answers, the hardest non-answers, and some of the others."""
     random = np.random.default_rng(0)
     if len(queries) > _QUERIES:
         queries = queries.take(np.sort(random.choice(len(queries), _QUERIES, replace=False)))
     height = max(1, _BUDGET // (8 * model.num_entities))
+    excluded = excluding(queries.template)
     parts: list[Sample] = []
     for first in range(0, len(queries), height):
         rows = slice(first, min(first + height, len(queries)))
         scores = _scores(model, queries, rows, interpretation, device)
         drawn = torch.from_numpy(random.integers(model.num_entities, size=(len(scores), _RANDOM)))
-        parts.append(_candidates(scores, queries, rows, drawn.to(scores.device)))
+        open_ones = torch.full_like(scores, not queries.complement, dtype=torch.bool)
+        open_ones[_places(queries, "easy", rows, scores.device)] = queries.complement
+        if excluded is not None:
+            open_ones &= ~_answers(facts, excluded, queries, rows).to(scores.device)
+        parts.append(_candidates(scores, open_ones, queries, rows, drawn.to(scores.device)))
     columns = ("query", "scores", "answer", "weights", "top")
     return Sample(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
@@ -250,13 +267,26 @@ def _places(queries: QuerySet, column: str, rows: slice, device: torch.device) -
     return row_of.to(device), torch.from_numpy(members.astype(np.int64)).to(device)
 
 
-def _candidates(scores: Tensor, queries: QuerySet, rows: slice, drawn: Tensor) -> Sample:
-    device = scores.device
-    easy, hard = _places(queries, "easy", rows, device), _places(queries, "hard", rows, device)
-    open_ones = torch.full_like(scores, not queries.complement, dtype=torch.bool)
-    open_ones[easy] = queries.complement
+def _answers(facts: Engine, template: Term, queries: QuerySet, rows: slice) -> Tensor:
+    """Whether each entity answers another template that is filled as the queries are, (rows, entities)."""
+    device = facts.algebra.device
+    ids = [torch.from_numpy(part[rows].astype(np.int64)).to(device) for part in (queries.entities, queries.relations)]
+    parts = []
+    for _, sets in facts.stream(template, ids[0], ids[1]):
+        members = sets.complement[:, None].repeat(1, facts.graph.num_entities)
+        listed = sets.listed
+        row = torch.repeat_interleave(torch.arange(len(listed.lengths), device=device), listed.lengths)
+        first = listed.starts - (listed.lengths.cumsum(0) - listed.lengths)
+        found = listed.members[first[row] + torch.arange(len(row), device=device)].long()
+        members[row, found] = ~sets.complement[row]
+        parts.append(members)
+    return torch.cat(parts)
+
+
+def _candidates(scores: Tensor, open_ones: Tensor, queries: QuerySet, rows: slice, drawn: Tensor) -> Sample:
+    """`open_ones` are the entities that are neither answers already nor ruled out, (rows, entities)."""
     answers = torch.zeros_like(open_ones)
-    answers[hard] = True
+    answers[_places(queries, "hard", rows, scores.device)] = True
     answers &= open_ones
     ranked = scores.masked_fill(~open_ones | scores.isnan(), -torch.inf)
     best = ranked.topk(min(TOP, scores.shape[1]), dim=1)

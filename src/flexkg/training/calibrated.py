@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flexkg.engine.engine import Engine
 from flexkg.evaluation.calibration import FILE, calibrate
 from flexkg.evaluation.reliability import draw_reliability
 from flexkg.kg.storage import atomic_file, write_json
@@ -33,9 +34,10 @@ def calibrate_run(run: Path, workload: Workload, device: torch.device | str = "c
     Without validation queries there is nothing to keep, and the run answers without probabilities.
     """
     forget_calibration(run)
-    model = RunFolder.open(run).model(device)
+    folder = RunFolder.open(run)
+    model, facts = folder.model(device), Engine(folder.dataset.graph("train"), device)
     sets = (workload.queries("valid", shape) for shape in workload.shapes("valid"))
-    found = calibrate(model, sets, interpretation(model), device)
+    found = calibrate(model, sets, interpretation(model), facts, device)
     if found is None:
         return None
     with atomic_file(run / FILE) as partial:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import flexkg
+from flexkg.engine.engine import Engine
 from flexkg.evaluation.calibration import (
     FILE,
     TOP,
@@ -24,6 +25,7 @@ from flexkg.evaluation.calibration import (
 )
 from flexkg.evaluation.kinds import kind_of
 from flexkg.evaluation.reliability import draw_reliability
+from flexkg.kg.graph import Graph
 from flexkg.kg.storage import write_json
 from flexkg.models import embed, interpretation
 from flexkg.query.shapes import SHAPES, ground, template_of
@@ -40,6 +42,12 @@ def sample(curve: Curve, queries: int, *, seed: int = 0, centre: float = 0.0) ->
     numbers = np.repeat(np.arange(queries), TOP)
     ones = np.ones(len(scores))
     return Sample(numbers, scores, answer, ones, ones.astype(bool))
+
+
+@pytest.fixture(scope="module")
+def facts() -> Engine:
+    """The smaller graph of validation."""
+    return Engine(flexkg.load("world").dataset.graph("train"))
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +144,11 @@ def test_what_is_stored_comes_back(tmp_path):
 
 
 @pytest.mark.parametrize("shape", ["1p", "2i", "2in", "2u"])
-def test_candidates_are_those_that_the_smaller_graph_does_not_answer(opened, shape):
+def test_candidates_are_those_that_the_smaller_graph_leaves_open(opened, facts, shape):
     model, workload = opened
     queries = workload.queries("valid", shape)
-    found = collect(model, queries, interpretation(model))
+    found = collect(model, queries, interpretation(model), facts)
+    ruled_out = 0
     for row in (0, 7, len(queries) - 1):
         easy, hard = queries.answers["easy"].row(row), queries.answers["hard"].row(row)
         term = ground(queries.template, queries.entities[row].tolist(), queries.relations[row].tolist())
@@ -148,16 +157,22 @@ def test_candidates_are_those_that_the_smaller_graph_does_not_answer(opened, sha
             scores = model.score_all(states, prepared.owner, prepared.count)[0].double().numpy()
         here = found.query == row
         assert np.sort(found.scores[here & found.answer]) == pytest.approx(np.sort(scores[hard]), abs=1e-4)
-        open_ones = np.setdiff1d(np.arange(len(scores)), easy)
+        never = []
+        if shape == "2in":
+            # What the negated part holds by the facts of the smaller graph.
+            [(never, _)] = facts.answer([term.operands[1].operand]).rows()
+            ruled_out += len(never)
+        open_ones = np.setdiff1d(np.arange(len(scores)), [*easy, *never])
         best = np.sort(scores[open_ones])[::-1][:TOP]
         assert np.sort(found.scores[here & found.top])[::-1] == pytest.approx(best, abs=1e-4)
         assert found.weights[here & found.answer].tolist() == [1.0] * len(hard)
+    assert (ruled_out > 0) == (shape == "2in")
 
 
-def test_weights_stand_for_all_candidates(opened):
+def test_weights_stand_for_all_candidates(opened, facts):
     model, workload = opened
     queries = workload.queries("valid", "1p")
-    found = collect(model, queries, interpretation(model))
+    found = collect(model, queries, interpretation(model), facts)
     expected = len(queries) * model.num_entities - len(queries.answers["easy"].members)
     assert found.weights.sum() == pytest.approx(expected, rel=0.02)
 
@@ -176,27 +191,28 @@ def test_complements_take_part(opened):
         },
         complement=True,
     )
-    found = collect(model, queries, interpretation(model))
+    unknown = Graph.from_triples(np.zeros((0, 3), int), model.num_entities, model.num_relations // 2)
+    found = collect(model, queries, interpretation(model), Engine(unknown))
     assert len(found.scores) == 3
     assert found.answer.sum() == 1
     assert found.top.all()
     assert found.weights.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_shapes_that_a_model_cannot_express_are_left_out(opened):
+def test_shapes_that_a_model_cannot_express_are_left_out(opened, facts):
     from flexkg.models import GQE
 
     _, workload = opened
     torch.manual_seed(0)
     gqe = GQE(workload.data["entities"], 2 * workload.data["relations"], dim=4, margin=24.0)
     sets = [workload.queries("valid", shape) for shape in workload.shapes("valid")]
-    found = calibrate(gqe, sets, interpretation(gqe))
+    found = calibrate(gqe, sets, interpretation(gqe), facts)
     assert found is not None
     assert "2in" not in found.kinds
     assert "1p" in found.kinds
 
 
-def test_a_trained_run_has_its_calibration_and_a_picture(small_run, opened):
+def test_a_trained_run_has_its_calibration_and_a_picture(small_run, opened, facts):
     content = json.loads((small_run / FILE).read_text())
     assert content["format"] == "flexkg-calibration"
     assert set(content["kinds"]) == {"1p", "2p", "2i", "2in", "2u"}
@@ -204,7 +220,7 @@ def test_a_trained_run_has_its_calibration_and_a_picture(small_run, opened):
     assert 0 <= content["ece"] < 0.05
     model, workload = opened
     sets = [workload.queries("valid", shape) for shape in workload.shapes("valid")]
-    again = calibrate(model, sets, interpretation(model))
+    again = calibrate(model, sets, interpretation(model), facts)
     assert again is not None
     assert again.to_dict()["kinds"]["1p"]["slope"] == pytest.approx(content["kinds"]["1p"]["slope"], rel=1e-3)
     picture = (small_run / "calibration.svg").read_text()
