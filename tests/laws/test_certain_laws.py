@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flexkg.query.certain import excluding, settled
+from flexkg.query.limits import MAX_DEPTH, MAX_NODES
 from flexkg.query.terms import And, Entity, Minus, Not, Or, Project, Term, Xor, size_and_depth
 from laws.strategies import Graph, graphs, naive_answers, terms
 
@@ -64,9 +65,15 @@ def test_by_example():
     assert excluding(A) is None
 
 
-def test_nested_terms_stay_small():
-    term: Term = A
-    for _ in range(60):
-        term = Xor(term, B)
+def test_terms_keep_within_the_limits():
+    # Of an entity both is settled, so that each step of `xor` doubles it.
+    term: Term = Entity(0)
+    for id in range(1, 60):
+        term = Xor(term, Entity(id))
     found = settled(term)
-    assert all(part is None or size_and_depth(part)[0] <= 2000 for part in (found.sure, found.never))
+    for part in (found.sure, found.never):
+        if part is not None:
+            size, depth = size_and_depth(part)
+            assert size <= MAX_NODES
+            assert depth <= MAX_DEPTH
+    assert excluding(And(A, *(Not(Project(0, Entity(id))) for id in range(3000)))) is not None

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+from flexkg.query.limits import MAX_DEPTH, MAX_NODES
 from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Term, Xor, size_and_depth
 from flexkg.query.walk import fold
-
-_MOST = 2_000
-"""Nodes of a term that settles something; nested `xor` would grow without end."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def excluding(term: Term) -> Term | None:
 
 def settled(term: Term) -> Settled:
     """What the facts settle of a query, node by node."""
-    return fold(term, lambda node, parts: _bounded(_settled(node, parts)))
+    return fold(term, lambda node, parts: _within_limits(_settled(node, parts)))
 
 
 def _settled(node: Term, parts: tuple[Settled, ...]) -> Settled:
@@ -82,6 +80,11 @@ def _either(left: Term | None, right: Term | None) -> Term | None:
     return right if left is None else left if right is None or left == right else Or(left, right)
 
 
-def _bounded(found: Settled) -> Settled:
-    fits = [part is not None and size_and_depth(part)[0] <= _MOST for part in (found.sure, found.never)]
-    return Settled(found.sure if fits[0] else None, found.never if fits[1] else None)
+def _within_limits(found: Settled) -> Settled:
+    """The same without what has grown past the limits of terms, as nested `xor` does."""
+    return Settled(*(part if part is None or _fits(part) else None for part in (found.sure, found.never)))
+
+
+def _fits(term: Term) -> bool:
+    size, depth = size_and_depth(term)
+    return size <= MAX_NODES and depth <= MAX_DEPTH
