@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from flexkg.engine import ragged
 from flexkg.errors import DataError, UnsupportedOperator
 from flexkg.evaluation.kinds import kind_of
 from flexkg.kg.storage import read_json
@@ -274,11 +275,8 @@ def _answers(facts: Engine, template: Term, queries: QuerySet, rows: slice) -> T
     parts = []
     for _, sets in facts.stream(template, ids[0], ids[1]):
         members = sets.complement[:, None].repeat(1, facts.graph.num_entities)
-        listed = sets.listed
-        row = torch.repeat_interleave(torch.arange(len(listed.lengths), device=device), listed.lengths)
-        first = listed.starts - (listed.lengths.cumsum(0) - listed.lengths)
-        found = listed.members[first[row] + torch.arange(len(row), device=device)].long()
-        members[row, found] = ~sets.complement[row]
+        row = ragged.row_of_member(sets.listed)
+        members[row, ragged.shown(sets.listed).long()] = ~sets.complement[row]
         parts.append(members)
     return torch.cat(parts)
 
