@@ -135,11 +135,12 @@ class Judge:
     def _facts(self, terms: Sequence[Term]) -> list[Facts]:
         """What the facts prove and what they rule out, of each query."""
         excluding = [certain.excluding(term) for term in terms]
-        asked = [term for term in excluding if term is not None]
-        ruled_out = iter(self.engine.answer(asked).rows() if asked else ())
+        # In one plan: what excludes is mostly a part of the query itself.
+        rows = list(self.engine.answer([*terms, *(term for term in excluding if term is not None)]).rows())
+        known, ruled_out = rows[: len(terms)], iter(rows[len(terms) :])
         return [
-            Facts(known, NOTHING if term is None else next(ruled_out))
-            for known, term in zip(self.engine.answer(terms).rows(), excluding, strict=True)
+            Facts(proved, NOTHING if term is None else next(ruled_out))
+            for proved, term in zip(known, excluding, strict=True)
         ]
 
     def _judge(
