@@ -70,19 +70,20 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Report]
         transient=True,
     )
     task = bar.add_task(what, total=total, rate="")
-    begin = since = time.monotonic()
-    first, whole = 0, total
+    begin = since = last = time.monotonic()
+    whole = total
     token = None
 
     def report(done: int, now: str = what, total: int | None = total, note: str = "") -> None:
-        nonlocal since, first, whole, token
+        nonlocal since, last, whole, token
         if total != whole:
-            # Another piece of work, with a pace of its own.
-            since, first, whole = time.monotonic(), done, total
+            # Another piece of work, with a pace of its own; it began when the one before it ended.
+            since, whole = last, total
             bar.reset(task, total=total)
-        if time.monotonic() - begin < _SHOW_AFTER or not console.is_terminal:
+        last = time.monotonic()
+        if last - begin < _SHOW_AFTER or not console.is_terminal:
             return
-        rate = note or f"{done:,} {unit}, {(done - first) / max(time.monotonic() - since, 1e-9):,.0f}/s"
+        rate = note or f"{done:,} {unit}, {done / max(last - since, 1e-9):,.0f}/s"
         bar.update(task, description=now, completed=done, total=total, rate=rate)
         if token is None:
             bar.start()
