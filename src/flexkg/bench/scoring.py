@@ -192,16 +192,15 @@ def _gpu_listed(kind: str, entities: int, rows: int = 1533, width: int = 800) ->
     can do better than 1.
     """
     from flexkg.models import kernels_gpu
-    from flexkg.models.pairs import _pack
+    from flexkg.models.pairs import pack
 
     queries, offset, table = _operands(rows, entities, width, "cuda")
     parts = [queries] if kind == "l1" else [queries, offset]
     grad = torch.randn(rows, CANDIDATES, device="cuda")
     ids = torch.randint(0, entities, (rows, CANDIDATES), device="cuda")
-    packed = _pack(kind, parts, table)
+    packed = pack(kernels_gpu, kind, parts, table)
     settings = kind, *packed, ids, 1.0, 0.02
-    # Of a cone the kernels read sine and cosine.
-    size = rows * CANDIDATES * packed[1].shape[1] * 4
+    size = rows * CANDIDATES * width * 4
     seconds = {
         "forward": _seconds(lambda: kernels_gpu.forward(*settings)),
         "to_queries": _seconds(lambda: kernels_gpu.backward_queries(*settings, grad)),

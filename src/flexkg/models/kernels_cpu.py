@@ -318,6 +318,12 @@ def _listed(ids: Tensor | None, table: Tensor) -> Array:
     return np.arange(len(table))[None] if ids is None else _array(ids)
 
 
+def angles(axis: Tensor, aperture: Tensor, table: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Vectors that a cone and an entity's angles are packed of; see QUERY_PARTS."""
+    axis, aperture, table = (part * 0.5 for part in (axis, aperture, table))
+    return [axis.cos(), axis.sin(), aperture.cos().abs(), aperture.sin().abs()], [table.cos(), table.sin()]
+
+
 def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float) -> Tensor:
     """Distances (n, c) of packed queries to the candidates that `ids` (chunks, c) lists for their chunk."""
     number, q, t, listed = KINDS.index(kind), _array(queries), _array(table), _listed(ids, table)

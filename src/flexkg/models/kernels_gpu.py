@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KINDS = ("l1", "box", "cone", "dot")
-QUERY_PARTS = (1, 2, 4, 1)
-QUERY_GRADIENTS = (1, 2, 2, 1)
-"""As in `kernels_cpu`: vectors a query and its gradient are packed of."""
+QUERY_PARTS = (1, 2, 2, 1)
+"""Vectors a query is packed of, and its gradient: point; centre, offset; axis, aperture (as `angles` has them)."""
 
 _ROWS = 64
 _CANDIDATES = 16
@@ -98,8 +97,16 @@ def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):
 
 
 @triton.jit
+def _half(u):
+    """Cosine and sine of half an angle from u, the tangent of a quarter of it: a division in place of two functions."""
+    square = u * u
+    scale = 1.0 / (1.0 + square)
+    return (1.0 - square) * scale, 2.0 * u * scale
+
+
+@triton.jit
 def _query_parts(KIND: tl.constexpr, at, d, mask):
-    """The vectors of a packed query; those that a kind lacks are never used."""
+    """What a distance needs of a packed query; what a kind lacks is never used."""
     q0 = tl.load(at, mask=mask, other=0.0)
     q1 = q0
     q2 = q0
@@ -107,18 +114,19 @@ def _query_parts(KIND: tl.constexpr, at, d, mask):
     if KIND == 1:
         q1 = tl.load(at + d, mask=mask, other=0.0)
     if KIND == 2:
-        q1 = tl.load(at + d, mask=mask, other=0.0)
-        q2 = tl.load(at + 2 * d, mask=mask, other=0.0)
-        q3 = tl.load(at + 3 * d, mask=mask, other=0.0)
+        q2, q3 = _half(tl.load(at + d, mask=mask, other=0.0))
+        q2 = tl.abs(q2)
+        q3 = tl.abs(q3)
+        q0, q1 = _half(q0)
     return q0, q1, q2, q3
 
 
 @triton.jit
-def _table_parts(KIND: tl.constexpr, at, d, mask):
+def _table_parts(KIND: tl.constexpr, at, mask):
     t0 = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     t1 = t0
     if KIND == 2:
-        t1 = tl.load(at + d, mask=mask, other=0.0).to(tl.float32)
+        t0, t1 = _half(t0)
     return t0, t1
 
 
@@ -136,7 +144,10 @@ def _tile(
     BN: tl.constexpr,
     BM: tl.constexpr,
 ):
-    """queries (chunks, parts * d, per) and table (chunks, parts * d, c), both transposed; out (chunks, per, c)."""
+    """queries (chunks, parts * d, per) and table (chunks, parts * d, c), both transposed; out (chunks, per, c).
+
+    Of cones the parts are those of `_wide`.
+    """
     PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
     TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
@@ -151,8 +162,18 @@ def _tile(
     at_t = table + chunk * TABLE_PARTS * d * c + columns
     acc = tl.zeros((BN, BM), tl.float32)
     for _ in range(d):
-        q0, q1, q2, q3 = _query_parts(KIND, at_q, tl.cast(d, tl.int64) * per, in_rows)
-        t0, t1 = _table_parts(KIND, at_t, tl.cast(d, tl.int64) * c, in_columns)
+        q0 = tl.load(at_q, mask=in_rows, other=0.0)
+        t0 = tl.load(at_t, mask=in_columns, other=0.0).to(tl.float32)
+        q1 = q0
+        q2 = q0
+        q3 = q0
+        t1 = t0
+        if PARTS > 1:
+            q1 = tl.load(at_q + tl.cast(d, tl.int64) * per, mask=in_rows, other=0.0)
+        if KIND == 2:
+            q2 = tl.load(at_q + tl.cast(d, tl.int64) * per * 2, mask=in_rows, other=0.0)
+            q3 = tl.load(at_q + tl.cast(d, tl.int64) * per * 3, mask=in_rows, other=0.0)
+            t1 = tl.load(at_t + tl.cast(d, tl.int64) * c, mask=in_columns, other=0.0)
         acc += _distance(
             KIND, q0[:, None], q1[:, None], q2[:, None], q3[:, None], t0[None, :], t1[None, :], extra, inside
         )
@@ -177,22 +198,21 @@ def _gathered(
     BC: tl.constexpr,
     BD: tl.constexpr,
 ):
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(c, BC)
     row = pid // blocks
     places = (pid % blocks) * BC + tl.arange(0, BC)
     listed = places < c
     entities = tl.load(ids + (row // per) * c + places, mask=listed, other=0)
-    at_t = table + entities[:, None] * (TABLE_PARTS * d)
+    at_t = table + entities[:, None] * d
     acc = tl.zeros((BC, BD), tl.float32)
     for start in range(0, d, BD):
         dims = start + tl.arange(0, BD)
         inner = dims < d
         q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
-        # Past either end all is 0, and so is the distance.
-        t0, t1 = _table_parts(KIND, at_t + dims[None, :], d, listed[:, None] & inner[None, :])
+        # Past the last dimension nothing differs, and the distance is 0.
+        t0, t1 = _table_parts(KIND, at_t + dims[None, :], listed[:, None] & inner[None, :])
         acc += _distance(KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, extra, inside)
     tl.store(out + row * c + places, tl.sum(acc, axis=1), mask=listed)
 
@@ -202,9 +222,7 @@ def _to_queries(
     queries, table, ids, grad, out, per, c, d, extra, inside,
     KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
-    GRADS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(d, BD)
     row = pid // blocks
@@ -221,16 +239,16 @@ def _to_queries(
         else:
             entities = places.to(tl.int64)
         g = tl.load(grad + row * c + places, mask=listed, other=0.0)
-        at = table + entities[:, None] * (TABLE_PARTS * d) + dims[None, :]
-        t0, t1 = _table_parts(KIND, at, d, listed[:, None] & inner[None, :])
+        at = table + entities[:, None] * d + dims[None, :]
+        t0, t1 = _table_parts(KIND, at, listed[:, None] & inner[None, :])
         _, by_first, by_second = _slopes(
             KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, g[:, None], extra, inside
         )
         first += by_first
         second += by_second
-    at_out = out + row * (GRADS * d) + dims
+    at_out = out + row * (PARTS * d) + dims
     tl.store(at_out, tl.sum(first, axis=0), mask=inner)
-    if GRADS == 2:
+    if PARTS == 2:
         tl.store(at_out + d, tl.sum(second, axis=0), mask=inner)
 
 
@@ -239,14 +257,13 @@ def _to_table(
     queries, table, order, offsets, grad, out, per, c, d, extra, inside,
     KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(d, BD)
     entity = pid // blocks
     dims = (pid % blocks) * BD + tl.arange(0, BD)
     inner = dims < d
-    t0, t1 = _table_parts(KIND, table + entity * (TABLE_PARTS * d) + dims, d, inner)
+    t0, t1 = _table_parts(KIND, table + entity * d + dims, inner)
     if LISTED:
         begin = tl.load(offsets + entity)
         count = (tl.load(offsets + entity + 1) - begin) * per
@@ -278,8 +295,7 @@ def _to_table_atomic(
     queries, table, ids, grad, out, per, c, d, extra, inside,
     KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(c, BC)
     row = pid // blocks
@@ -292,11 +308,23 @@ def _to_table_atomic(
         inner = dims < d
         both = listed[:, None] & inner[None, :]
         q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
-        t0, t1 = _table_parts(KIND, table + entities[:, None] * (TABLE_PARTS * d) + dims[None, :], d, both)
+        t0, t1 = _table_parts(KIND, table + entities[:, None] * d + dims[None, :], both)
         by_table, _, _ = _slopes(
             KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, g[:, None], extra, inside
         )
         tl.atomic_add(out + entities[:, None] * d + dims[None, :], by_table, mask=both, sem="relaxed")
+
+
+def angles(axis: Tensor, aperture: Tensor, table: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Cones and angles as tangents of quarters, which make sines and cosines of halves: half as many bytes as those."""
+    axis, aperture, table = (torch.tan(part * 0.25) for part in (axis, aperture, table))
+    return [axis, aperture], [table]
+
+
+def _wide(axis: Tensor, aperture: Tensor | None = None) -> Tensor:
+    """Cosines and sines of halves side by side: where a row meets many candidates, its functions are taken once."""
+    parts = [(1 - axis * axis) / (1 + axis * axis), 2 * axis / (1 + axis * axis)]
+    return torch.cat(parts if aperture is None else [*parts, *_wide(aperture).abs().chunk(2, dim=1)], dim=1)
 
 
 def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outside: float, inside: float) -> Tensor:
@@ -317,13 +345,17 @@ def forward(kind: str, queries: Tensor, table: Tensor, ids: Tensor | None, outsi
                 queries, table, listed, out, per, c, d, *weights, KIND=number, BC=_CANDIDATES, BD=_DIMENSIONS
             )
             return out
+        if kind == "cone":
+            queries, table = _wide(*queries.chunk(2, dim=1)), _wide(table)
         # A list that many rows share is gathered once: at most a sixteenth of what the rows would gather.
         rows = table[None] if ids is None else table[ids]
         along = rows.transpose(1, 2).contiguous()
         turned = queries.view(chunks, per, -1).transpose(1, 2).contiguous()
         high = min(_ROWS, max(16, triton.next_power_of_2(per)))
         grid = (chunks * triton.cdiv(per, high) * triton.cdiv(c, _ROWS),)
-        _tile[grid](turned, along, out, per, c, d, *weights, KIND=number, BN=high, BM=_ROWS)
+        # Six operands of a cone do not fit the registers of four warps.
+        warps = 8 if kind == "cone" else 4
+        _tile[grid](turned, along, out, per, c, d, *weights, KIND=number, BN=high, BM=_ROWS, num_warps=warps)
     return out
 
 
@@ -334,7 +366,7 @@ def backward_queries(
     number = KINDS.index(kind)
     n, d = len(queries), queries.shape[1] // QUERY_PARTS[number]
     chunks, c = (1, len(table)) if ids is None else ids.shape
-    out = queries.new_empty(n, QUERY_GRADIENTS[number] * d, dtype=torch.float32)
+    out = queries.new_empty(n, QUERY_PARTS[number] * d, dtype=torch.float32)
     if c == 0:
         out.zero_()
     elif out.numel():

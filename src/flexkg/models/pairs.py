@@ -112,7 +112,7 @@ def _run(
 ) -> Tensor:
     kernels = find_kernels(queries[0], table)
     assert kernels is not None
-    result: Tensor = kernels.forward(kind, *_pack(kind, queries, table), ids, outside, inside)
+    result: Tensor = kernels.forward(kind, *pack(kernels, kind, queries, table), ids, outside, inside)
     return result
 
 
@@ -131,14 +131,14 @@ def _run_backward(
     """Gradient of the table, if wanted, then those of the queries' parts, if wanted."""
     kernels = find_kernels(queries[0], table)
     assert kernels is not None
-    packed, rows = _pack(kind, queries, table)
+    packed, rows = pack(kernels, kind, queries, table)
     grads = []
     if to_table:
         grads.append(kernels.backward_table(kind, packed, rows, ids, outside, inside, grad, atomic).to(table.dtype))
     if to_queries:
         parts = kernels.backward_queries(kind, packed, rows, ids, outside, inside, grad).chunk(len(queries), dim=1)
         if kind == "cone":
-            # Kernels see |sin y| and |cos y| of y = aperture/2; both change sign with sin 2y.
+            # Kernels differentiate by y = aperture/2 in |sin y| and |cos y|, which change sign with sin 2y.
             parts = (parts[0], parts[1] * (0.5 * torch.sign(torch.sin(queries[1]))))
         grads += [part.clone(memory_format=torch.contiguous_format) for part in parts]  # outputs may not share memory
     return grads
@@ -206,11 +206,10 @@ def _derive(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 _pairs.register_autograd(_derive, setup_context=_save)
 
 
-def _pack(kind: str, queries: Sequence[Tensor], table: Tensor) -> tuple[Tensor, Tensor]:
+def pack(kernels: ModuleType, kind: str, queries: Sequence[Tensor], table: Tensor) -> tuple[Tensor, Tensor]:
     """What the kernels read: queries (n, parts * d) and table (m, parts * d), the parts side by side."""
-    if kind != "cone":
-        return torch.cat(tuple(queries), dim=1) if len(queries) > 1 else queries[0].contiguous(), table.contiguous()
-    axis, aperture = (part * 0.5 for part in queries)
-    half = table.to(axis.dtype) * 0.5
-    packed = [torch.cos(axis), torch.sin(axis), torch.cos(aperture).abs(), torch.sin(aperture).abs()]
-    return torch.cat(packed, dim=1), torch.cat([torch.cos(half), torch.sin(half)], dim=1)
+    rows = [table]
+    if kind == "cone":
+        queries, rows = kernels.angles(*queries, table.to(queries[0].dtype))
+    packed, listed = (torch.cat(tuple(parts), dim=1) if len(parts) > 1 else parts[0] for parts in (queries, rows))
+    return packed.contiguous(), listed.contiguous()

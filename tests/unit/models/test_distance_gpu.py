@@ -75,7 +75,7 @@ def test_kernels(kind: str, shape: tuple[int, int, int, int | None, int], atomic
     ids = None if c is None else torch.randint(0, m, (chunks, c), device=DEVICE)
     grad = torch.randn(n, m if c is None else c, device=DEVICE)
     result, (of_table, *of_queries) = expected(kind, queries, table, ids, grad)
-    settings = kind, *pairs._pack(kind, queries, table), ids, 1.0, 0.02
+    settings = kind, *pairs.pack(kernels_gpu, kind, queries, table), ids, 1.0, 0.02
     close(kernels_gpu.forward(*settings), result)
     close(kernels_gpu.backward_table(*settings, grad, atomic), of_table)
     found = list(kernels_gpu.backward_queries(*settings, grad).chunk(PARTS[kind], dim=1))
