@@ -41,7 +41,7 @@ VALUES = "test.npz"
 """In a run's folder: what every test query came to."""
 _PACES = 5
 """Measurements of pace from which the usual one can be told."""
-_WARM_UP = 10
+WARM_UP = 10
 """Steps before a measurement of speed begins: the first ones compile and capture."""
 
 
@@ -248,15 +248,15 @@ class _Clock:
     def tick(self) -> bool:
         """Whether the time is over."""
         self._steps += 1
-        if self._steps == _WARM_UP:
+        if self._steps == WARM_UP:
             self._wait()
             self._begin = time.perf_counter()
-        if self._steps <= _WARM_UP or time.perf_counter() - self._begin < self.wanted:
+        if self._steps <= WARM_UP or time.perf_counter() - self._begin < self.wanted:
             return False
         # Work that was handed to the GPU but is not done yet is part of what was measured.
         self._wait()
         self.passed = time.perf_counter() - self._begin
-        self.measured = self._steps - _WARM_UP
+        self.measured = self._steps - WARM_UP
         self.seconds_per_step = self.passed / self.measured
         return True
 

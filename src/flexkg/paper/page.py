@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flexkg.paper.cells import EPFO, NEGATION
 from flexkg.paper.listing import AVERAGES, draw_runs, list_runs, list_seeds
+from flexkg.paper.pace import list_paces, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, notes_of, number, page_of, triple
 from flexkg.paper.results import load_all
+from flexkg.paper.runner import missing
 from flexkg.paper.tables import AVERAGE
 from flexkg.paper.tuning import list_trials, read_trials
 from flexkg.paper.workloads import read_registry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
 
     from flexkg.paper.cells import Filled
+    from flexkg.paper.pace import Pace
     from flexkg.paper.results import Result
     from flexkg.paper.workloads import Entry, Registry
 
@@ -41,11 +44,13 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     registry = read_registry(folder)
     book = the_paper()
     pages = {table.name: page_of(table, book, found, registry) for table in book.tables.values()}
+    paces = read_paces(folder)
     images: dict[str, str] = {}
-    parts = [_HEAD, _glance(pages, registry), _queries(registry)]
+    parts = [_HEAD, _glance(pages, registry, paces), _queries(registry)]
     for dataset in pages["main-epfo"].table.datasets:
         parts += _plots(dataset, pages, found, registry, images)
-    parts += [_comparison(pages["comparison"]), list_runs(found), list_seeds(found), "## The paper's tables\n"]
+    parts += [_comparison(pages["comparison"]), list_paces(paces, missing(book.select("all"), book, [], registry))]
+    parts += [list_runs(found), list_seeds(found), "## The paper's tables\n"]
     for name, page in pages.items():
         if name == "comparison":
             continue
@@ -57,15 +62,16 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     return "\n".join(part for part in parts if part), images
 
 
-def _glance(pages: Mapping[str, Page], registry: Registry) -> str:
+def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, Pace]) -> str:
     """What FLEX reached on each graph, beside the paper's."""
     lines = [
         "## FLEX at a glance",
         "",
-        "Test MRR × 100, the paper's and **ours** (seed 1), and the minutes that it was trained.",
+        "Test MRR × 100, the paper's and **ours** (seed 1), the minutes that it was trained, and those that its",
+        "updates take where nothing else uses the device.",
         "",
-        "| graph | 1p | EPFO | negation | minutes | device | queries the same as the paper's |",
-        "|---|---|---|---|---|---|---|",
+        "| graph | 1p | EPFO | negation | minutes | alone | device | queries the same as the paper's |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     epfo, negation = pages["main-epfo"], pages["main-negation"]
     for dataset in epfo.table.datasets:
@@ -75,13 +81,18 @@ def _glance(pages: Mapping[str, Page], registry: Registry) -> str:
         runs = [result for cell in filled if cell is not None for result in cell.results]
         published = registry[dataset].published["test"] if dataset in registry else ()
         cells = [dataset, *(_both(*triple(cell, "mrr")[:2]) for cell in filled)]
-        cells += [_minutes(runs[0]), runs[0].device] if runs else ["", ""]
+        cells += [_minutes(runs[0]), _alone(runs[0], paces), runs[0].device] if runs else ["", "", ""]
         lines.append("| " + " | ".join([*cells, _listed(published)]) + " |")
     return "\n".join([*lines, "", *([_CHANGED, ""] if any("~" in line for line in lines) else [])])
 
 
 def _minutes(result: Result) -> str:
     return f"{result.seconds['train'] / 60:.1f}{' †' if result.shared_device else ''}"
+
+
+def _alone(result: Result, paces: Mapping[str, Pace]) -> str:
+    pace = paces.get(f"{result.dataset}/{Path(result.name).stem}")
+    return "" if pace is None else f"{pace.minutes(result.steps):.1f}"
 
 
 def _plots(

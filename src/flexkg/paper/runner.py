@@ -161,7 +161,7 @@ def work_off(
         make = measure_time if job.kind == "time" else measure_run
         with watch(job.name) as listener:
             if job.dataset not in benches:
-                benches[job.dataset] = _bench(job.dataset, place, registry, device, listener)
+                benches[job.dataset] = open_bench(job.dataset, place, registry, device, listener)
             listener.say(f"{job.name} ({number + 1} of {len(jobs)})")
             bench = replace(benches[job.dataset], shared_device=shared_device, listener=listener)
             outcome = make(job, bench, budget.over)
@@ -196,7 +196,8 @@ def _record(result: Result, job: Job, place: Place) -> Path:
     return path
 
 
-def _bench(name: str, place: Place, registry: Registry, device: torch.device, listener: Listener) -> Bench:
+def open_bench(name: str, place: Place, registry: Registry, device: torch.device, listener: Listener) -> Bench:
+    """What runs on a graph are made with; its workload is built, or checked."""
     from flexkg.paper.measure import Bench
 
     if name not in registry:

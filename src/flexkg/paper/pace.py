@@ -1,0 +1,72 @@
+"""How long an update of each run takes where nothing else computes: results/pace.json, and a section of the page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from flexkg.errors import DataError
+from flexkg.kg.storage import atomic_file, read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from flexkg.paper.plan import Job
+
+FILE = "pace.json"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What was measured of one run."""
+
+    run: str
+    milliseconds: float
+    """Of one update."""
+    device: str
+    date: str
+
+    def minutes(self, steps: int) -> float:
+        """How long so many updates take."""
+        return self.milliseconds * steps / 60_000
+
+
+def read_paces(results: Path) -> dict[str, Pace]:
+    """What was measured, by run; nothing if there is no such file."""
+    path = results / FILE
+    if not path.is_file():
+        return {}
+    try:
+        return {row["run"]: Pace(**row) for row in read_json(path)["paces"]}
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} has no paces: {error}.", hint="Restore it from version control.") from None
+
+
+def keep_paces(results: Path, measured: Iterable[Pace]) -> None:
+    """Put measurements into the file, in place of earlier ones of the same runs."""
+    paces = read_paces(results) | {pace.run: pace for pace in measured}
+    with atomic_file(results / FILE) as partial:
+        write_json(partial, {"paces": [asdict(paces[run]) for run in sorted(paces)]})
+
+
+def list_paces(paces: Mapping[str, Pace], jobs: Sequence[Job]) -> str:
+    """The section of the page: what makes trainings equally long; empty if nothing was measured."""
+    rows = [(job, paces[job.name]) for job in jobs if job.name in paces]
+    if not rows:
+        return ""
+    devices = ", ".join(dict.fromkeys(pace.device for _, pace in rows))
+    lines = [
+        "## Equal time",
+        "",
+        "Models are compared after trainings of equal length: each is given as many updates as take the time that",
+        "FLEX takes on that graph. Milliseconds of an update were measured with nothing else on the device, once all",
+        f"was compiled ({devices}; `python scripts/pace.py`). Validation and compilation come on top.",
+        "",
+        "| run | ms an update | updates | minutes |",
+        "|---|---|---|---|",
+    ]
+    for job, pace in rows:
+        steps = job.config.training.steps
+        lines.append(f"| `{job.name}` | {pace.milliseconds:.2f} | {steps:,} | {pace.minutes(steps):.1f} |")
+    return "\n".join([*lines, ""])
