@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,9 +105,12 @@ def run_command(
     from flexkg.api import choose_device
 
     report = work_off(jobs, place, clock, choose_device(device), shared_device=shared_device, watch=_watch)
-    emit({"tables": names, "done": report.done, "left": report.left}, json, lambda: _show_report(report))
-    if report.signal == signal.SIGINT:
-        raise typer.Exit(130)
+    content = {"tables": names, "done": report.done, "left": report.left, "failed": report.failed}
+    emit(content, json, lambda: _show_report(report))
+    if report.signal is not None:
+        raise typer.Exit(128 + report.signal)
+    if report.failed:
+        raise typer.Exit(2)
 
 
 def workload_command(
@@ -139,7 +141,7 @@ def workload_command(
             device="cpu",
             listener=listener,
         )
-    if data in registry and registry[data].checksum != entry.checksum:
+    if data in registry and registry[data] != entry:
         raise DataError(
             f"The queries of {data} are fixed already, and these are others.",
             hint=f"Remove its entry from {results}/workloads.toml, and every result on it, to start anew.",
@@ -186,4 +188,7 @@ def _show_missing(runs: list[dict[str, Any]]) -> None:
 def _show_report(report: Report) -> None:
     for done in report.done:
         typer.echo(f"{done['result']}  {done['seconds']['whole']:.0f} s")
-    typer.echo(f"{len(report.done)} runs recorded, {len(report.left)} left")
+    for failure in report.failed:
+        typer.echo(f"{failure['run']} failed: {failure['error']}")
+    failed = f", {len(report.failed)} failed" if report.failed else ""
+    typer.echo(f"{len(report.done)} runs recorded, {len(report.left)} left{failed}")

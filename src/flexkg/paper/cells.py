@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from flexkg.errors import DataError
 from flexkg.paper.plan import Job
 from flexkg.paper.results import find, is_exact
 from flexkg.paper.tables import AVERAGE, COMPARISON
@@ -24,7 +25,7 @@ EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 NEGATION = ("2in", "3in", "inp", "pin", "pni")
 
 _OURS = ("dimensions", "metrics")
-"""Kinds of tables that may have rows or columns that the paper has not."""
+"""Kinds of tables that may have columns that the paper has not."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +110,23 @@ class Filled:
 
 def cells_of(table: Table, book: Book, registry: Registry) -> list[Cell]:
     """The cells of a table; those that the paper leaves empty are left out, unless they are for runs of our own."""
-    make = _MAKERS[table.kind]
     cells = []
     for row in table.rows:
-        for place, column in enumerate(table.columns):
-            extra = make(table, row, column, book, registry)
-            paper = extra.pop("paper", row.values[place])
-            if paper is None and not (table.kind in _OURS and extra["jobs"]):
-                continue
-            cells.append(Cell(table.name, row.dataset, row.row, column, paper, row.errors[place], **extra))
+        made = [_cell(table, row, place, book, registry) for place in range(len(table.columns))]
+        # A row that the paper says nothing of is one of our own.
+        ours = table.kind in _OURS or all(cell.paper is None for cell in made)
+        cells += [cell for cell in made if cell.paper is not None or (ours and cell.jobs)]
     return cells
+
+
+def _cell(table: Table, row: Row, place: int, book: Book, registry: Registry) -> Cell:
+    column = table.columns[place]
+    try:
+        extra = _MAKERS[table.kind](table, row, column, book, registry)
+    except KeyError as error:
+        raise DataError(f"The table {table.name} cannot be about {error.args[0]!r} ({row.row}, {column}).") from None
+    paper = extra.pop("paper", row.values[place])
+    return Cell(table.name, row.dataset, row.row, column, paper, row.errors[place], **extra)
 
 
 def fill_all(cells: Sequence[Cell], results: Sequence[Result], registry: Registry) -> list[Filled]:
@@ -175,7 +183,7 @@ def recorded(job: Job, results: Sequence[Result]) -> Result | None:
         results,
         kind=job.kind,
         dataset=job.dataset,
-        recipe=job.recipe,
+        recipe=job.recipe_name,
         seed=job.seed,
         label=job.label,
         config=job.config.model_dump(mode="json"),

@@ -71,7 +71,7 @@ class Stopped:
 def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | Stopped:
     """Train to the end, going on where an earlier attempt stopped, and evaluate on the test queries."""
     config = job.config
-    folder = run_folder(job, bench.runs)
+    folder = run_folder(job, bench)
     sessions = folder.with_name(f"{folder.name}.seconds.json")
     earlier = read_json(sessions) if sessions.is_file() else {}
     before = float(earlier.get("seconds", 0.0))
@@ -163,10 +163,11 @@ class _Chosen(Mapping[str, "QuerySet"]):
         return len(self._shapes)
 
 
-def run_folder(job: Job, runs: Path) -> Path:
-    """Where a job is trained; other settings go elsewhere, so that a changed recipe starts anew."""
-    settings = json.dumps(job.config.model_dump(mode="json", exclude={"description"}), sort_keys=True)
-    return runs / f"{job.name}-{hashlib.sha256(settings.encode()).hexdigest()[:8]}"
+def run_folder(job: Job, bench: Bench) -> Path:
+    """Where a job is trained; other settings, queries or facts go elsewhere, so that what changed starts anew."""
+    config = job.config.model_dump(mode="json", exclude={"description"})
+    decides = json.dumps([config, bench.entry.checksum, bench.dataset.checksum], sort_keys=True)
+    return bench.runs / f"{job.name}-{hashlib.sha256(decides.encode()).hexdigest()[:8]}"
 
 
 def _train(
@@ -213,7 +214,7 @@ def _result(
             "checksum": bench.entry.checksum,
             "published": {split: list(shapes) for split, shapes in bench.entry.published.items()},
         },
-        recipe=job.recipe,
+        recipe=job.recipe_name,
         label=job.label,
         overrides=job.overrides,
         config=config.model_dump(mode="json"),

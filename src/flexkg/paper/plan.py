@@ -5,18 +5,23 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.kg.storage import os_errors
-from flexkg.paper.results import file_stem
-from flexkg.paper.tables import COMPARISON, NAMES, Table, load_plan, load_table, parse_table
+from flexkg.paper.results import file_stem, is_plain
+from flexkg.paper.tables import COMPARISON, KINDS, NAMES, Table, load_plan, load_table, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from flexkg.config import RunConfig
+
+_PARTS = ("seed", "common", "models", "tables", "content")
+_MODEL = ("recipe", "label", "common", "set", "datasets", "shapes")
+_SEE = "See the reference of `paper run`."
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,14 @@ class Job:
     """Whether what each query came to is kept beside the result, for the table that compares models."""
 
     @property
+    def recipe_name(self) -> str:
+        """What results call the recipe: of a file of one's own, its name without folder and ending."""
+        return PurePath(self.recipe).stem if self.recipe.endswith(".toml") else self.recipe
+
+    @property
     def stem(self) -> str:
         """The result file's name without its ending."""
-        return file_stem(self.kind, self.recipe, self.seed, self.label)
+        return file_stem(self.kind, self.recipe_name, self.seed, self.label)
 
     @property
     def name(self) -> str:
@@ -60,7 +70,7 @@ class Book:
     tables: Mapping[str, Table]
     seed: int
     models: Mapping[str, Mapping[str, Any]]
-    """By the paper's name: `recipe`, `common`, `set`, `datasets`, `shapes`."""
+    """By the paper's name: `recipe`, `common`, `set`, `datasets`, `shapes`; `label` tells those of one recipe apart."""
     settings: Mapping[str, Mapping[str, Any]]
     """By table."""
     common: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -73,18 +83,47 @@ class Book:
             data = path.read_bytes()
         try:
             plan = tomllib.loads(data.decode("utf-8"))
+            _only(plan, _PARTS, "it")
             tables = {name: parse_table(name, content) for name, content in plan["content"].items()}
             book = cls(
                 tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}), plan.get("common", {})
             )
-            for entry in book.models.values():
-                if "common" in entry and str(entry["common"]) not in book.common:
-                    raise ValueError(f"its [common] has no {entry['common']}")
+            book.check()
             return book
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DataError(f"{path} is not TOML: {error}.") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"{path} is not a plan: {error}.", hint="See the reference of `paper run`.") from None
+        except KeyError as error:
+            raise DataError(f"{path} is not a plan: it lacks {error.args[0]}.", hint=_SEE) from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{path} is not a plan: {error}.", hint=_SEE) from None
+
+    def check(self) -> None:
+        """Raise a ValueError unless the parts fit together."""
+        named: dict[tuple[str, str], str] = {}
+        for model, entry in self.models.items():
+            _only(entry, _MODEL, f"[models.{model}]")
+            if "recipe" not in entry:
+                raise ValueError(f"[models.{model}] names no recipe")
+            if "common" in entry and str(entry["common"]) not in self.common:
+                raise ValueError(f"its [common] has no {entry['common']}")
+            key = Job("run", "", str(entry["recipe"]), 0).recipe_name, str(entry.get("label", ""))
+            if key in named:
+                raise ValueError(f"the models {named[key]} and {model} have one recipe: give one of them a `label`")
+            named[key] = model
+        for table in self.tables.values():
+            if table.kind not in KINDS:
+                raise ValueError(f"table {table.name} is of no kind {table.kind!r}; there are {', '.join(KINDS)}")
+            for need in KINDS[table.kind]:
+                if need not in self.settings.get(table.name, {}):
+                    raise ValueError(f"[tables.{table.name}] has to say {need}")
+            models = {"metrics": table.columns}.get(table.kind, [row.row for row in table.rows])
+            if table.kind in ("mrr", "error-bars", "metrics", COMPARISON):
+                for model in models:
+                    if model not in self.models:
+                        raise ValueError(f"table {table.name} is about {model}, which is none of its [models]")
+            for row in table.rows:
+                if not is_plain(row.dataset):
+                    raise ValueError(f"{row.dataset!r} is no name of a graph; give it one with `flexkg data import`")
 
     def select(self, text: str | None = None) -> list[Table]:
         """The tables whose names begin so: `main` gives both main tables, `all` or nothing gives every table."""
@@ -118,6 +157,7 @@ class Book:
             return None
         entry = self.models[model]
         more.setdefault("keep_queries", model in self.compared and not more.get("label"))
+        more["label"] = "-".join(part for part in (str(entry.get("label", "")), more.get("label", "")) if part)
         shared = self.common[entry["common"]] if "common" in entry else ()
         own = (*entry.get("set", ()), *entry.get("datasets", {}).get(dataset, ()))
         overrides = (*shared, *own, *more.pop("overrides", ()))
@@ -138,6 +178,13 @@ def the_paper() -> Book:
     plan = load_plan()
     tables = {name: load_table(name) for name in NAMES}
     return Book(tables, plan["seed"], plan["models"], plan["tables"], plan["common"])
+
+
+def _only(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise a ValueError if a key is none of those."""
+    for key in content:
+        if key not in known:
+            raise ValueError(f"{where} has {key!r}, which is none of {', '.join(known)}")
 
 
 @cache

@@ -17,6 +17,8 @@ FORMAT: Final = "flexkg-result"
 VERSION: Final = 1
 KINDS: Final = ("run", "time")
 
+_SECTIONS: Final = ("model", "training")
+_RATES: Final = ("mrr", "hits@1", "hits@3", "hits@10")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ANEW: Final = "Delete it and measure again with `flexkg paper run`, or restore it from version control."
 
@@ -100,6 +102,9 @@ def load(path: Path) -> Result:
     for name in names:
         if not _TYPES[name](content[name]):
             raise DataError(f"{path}: {name} cannot be {content[name]!r}.", hint=_ANEW)
+    needed = {"run": "shapes", "time": "seconds_per_step"}[content["kind"]]
+    if needed not in content["metrics"]:
+        raise DataError(f"{path}: metrics has no {needed}.", hint=_ANEW)
     values = {name: content[name] for name in names}
     result = Result(**{**values, "overrides": tuple(values["overrides"])}, path=path)
     if (path.parent.name, path.name) != (result.dataset, result.name):
@@ -161,12 +166,17 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _name(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
+    """Whether a name can be that of a file or folder anywhere."""
     return isinstance(value, str) and _PLAIN.fullmatch(value) is not None
 
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _share(value: Any) -> bool:
+    return _number(value) and value <= 1
 
 
 def _whole(value: Any) -> bool:
@@ -196,19 +206,20 @@ def _metrics(value: Any) -> bool:
         return False
     shapes = value.get("shapes", {})
     return isinstance(shapes, dict) and all(
-        isinstance(row, dict) and _number(row.get("mrr")) and row["mrr"] <= 1 for row in shapes.values()
+        isinstance(row, dict) and "mrr" in row and all(_share(row[key]) for key in row if key in _RATES)
+        for row in shapes.values()
     )
 
 
 _TYPES: Final = {
     "kind": lambda value: value in KINDS,
-    "dataset": _name,
+    "dataset": is_plain,
     "data_checksum": _text,
     "workload": _workload,
-    "recipe": _name,
-    "label": lambda value: value == "" or _name(value),
+    "recipe": is_plain,
+    "label": lambda value: value == "" or is_plain(value),
     "overrides": lambda value: isinstance(value, list) and all(map(_text, value)),
-    "config": lambda value: isinstance(value, dict) and isinstance(value.get("training"), dict),
+    "config": lambda value: isinstance(value, dict) and all(isinstance(value.get(k), dict) for k in _SECTIONS),
     "seed": lambda value: type(value) is int,
     "flexkg": _text,
     "torch": _text,
@@ -218,7 +229,7 @@ _TYPES: Final = {
     "steps": _whole,
     "peak_memory": lambda value: value is None or _whole(value),
     "parameters": _whole,
-    "best": lambda value: isinstance(value, dict | None),
+    "best": lambda value: value is None or (isinstance(value, dict) and _number(value.get("mrr"))),
     "metrics": _metrics,
     "date": _text,
     "shared_device": _flag,

@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from flexkg.errors import DataError
+from flexkg.errors import DataError, FlexError
 from flexkg.kg import catalog
-from flexkg.kg.storage import os_errors
+from flexkg.kg.storage import locked, os_errors
 from flexkg.paper import results, workloads
 from flexkg.paper.cells import cells_of, recorded, up_to_date
 from flexkg.paper.queries import has_queries, queries_path, save_queries
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from flexkg.kg.dataset import Dataset
-    from flexkg.paper.measure import Bench
+    from flexkg.paper.measure import Bench, Stopped
     from flexkg.paper.plan import Book, Job
     from flexkg.paper.results import Result
     from flexkg.paper.tables import Table
@@ -60,6 +60,7 @@ class Report:
 
     done: list[dict[str, Any]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
     signal: int | None = None
 
 
@@ -101,8 +102,11 @@ def missing(
                 f"No row, column, graph or run is called {word!r}.",
                 hint=f"There are {', '.join(names)}; without --only, --dry-run lists the runs that are missing.",
             )
-    for cell in cells:
-        for job in cell.matching(only):
+    chosen = [(cell, cell.matching(only)) for cell in cells]
+    if only and not any(fitting for _, fitting in chosen):
+        raise DataError(f"No run fits all of {', '.join(only)}.", hint="Each --only narrows the choice.")
+    for cell, fitting in chosen:
+        for job in fitting:
             if job.name in jobs:
                 continue
             result = recorded(job, found)
@@ -129,7 +133,8 @@ def expected_seconds(job: Job, found: Sequence[Result]) -> float | None:
     alike = [
         result.seconds["whole"]
         for result in found
-        if (result.kind, result.dataset, result.recipe, result.label) == (job.kind, job.dataset, job.recipe, job.label)
+        if (result.kind, result.dataset, result.recipe, result.label)
+        == (job.kind, job.dataset, job.recipe_name, job.label)
     ]
     return max(alike, default=None)
 
@@ -145,9 +150,10 @@ def work_off(
 ) -> Report:
     """Make the runs, one result file each as soon as it is there, until all are done or the budget is spent.
 
-    `shared_device` says that something else computes there meanwhile, `watch` who hears of a run by its name.
+    `shared_device` says that something else computes there meanwhile, `watch` who hears of a run by its name. One that
+    fails among several is reported, and takes no other with it.
     """
-    from flexkg.paper.measure import Stopped, measure_run, measure_time
+    from flexkg.paper.measure import Stopped
 
     report = Report()
     found = results.load_all(place.results)
@@ -158,13 +164,22 @@ def work_off(
         if not budget.fits(expected):
             report.left.append(job.name)
             continue
-        make = measure_time if job.kind == "time" else measure_run
         with watch(job.name) as listener:
-            if job.dataset not in benches:
-                benches[job.dataset] = open_bench(job.dataset, place, registry, device, listener)
-            listener.say(f"{job.name} ({number + 1} of {len(jobs)})")
-            bench = replace(benches[job.dataset], shared_device=shared_device, listener=listener)
-            outcome = make(job, bench, budget.over)
+            try:
+                if job.dataset not in benches:
+                    benches[job.dataset] = open_bench(job.dataset, place, registry, device, listener)
+                listener.say(f"{job.name} ({number + 1} of {len(jobs)})")
+                bench = replace(benches[job.dataset], shared_device=shared_device, listener=listener)
+                outcome = _make(job, bench, place, registry, budget.over)
+            except (FlexError, MemoryError, RuntimeError) as error:  # torch's want of memory is a RuntimeError
+                if len(jobs) == 1:
+                    raise
+                listener.say(f"{job.name} failed: {error}")
+                report.failed.append({"run": job.name, "error": str(error)})
+                continue
+        if outcome is None:
+            listener.say(f"{job.name} was recorded meanwhile")
+            continue
         if isinstance(outcome, Stopped):
             listener.say(f"{job.name} stopped at step {outcome.steps:,}; it goes on next time")
             report.left.append(job.name)
@@ -173,27 +188,51 @@ def work_off(
                 report.left += [later.name for later in jobs[number + 1 :]]
                 break
             continue
-        path = _record(outcome, job, place)
+        path = place.results / outcome.dataset / outcome.name
         found.append(outcome)
         report.done.append({"run": job.name, "result": str(path), "seconds": dict(outcome.seconds)})
         listener.say(f"recorded {path}")
     return report
 
 
-def _record(result: Result, job: Job, place: Place) -> Path:
+def _make(
+    job: Job, bench: Bench, place: Place, registry: Registry, stop: Callable[[], bool]
+) -> Result | Stopped | None:
+    """Measure and record; None where another process did so while this one waited for it."""
+    from flexkg.paper.measure import Stopped, measure_run, measure_time, run_folder
+
+    if job.kind == "time":
+        outcome = measure_time(job, bench, stop)
+        if not isinstance(outcome, Stopped):
+            results.save(outcome, place.results)
+        return outcome
+    folder = run_folder(job, bench)
+    with os_errors(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        path = place.results / job.dataset / f"{job.stem}.json"
+        now = results.load(path) if path.is_file() else None
+        if now is not None and up_to_date(now, job, registry) and (has_queries(now) or not job.keep_queries):
+            return None
+        outcome = measure_run(job, bench, stop)
+        if not isinstance(outcome, Stopped):
+            _record(outcome, job, place, folder)
+        return outcome
+
+
+def _record(result: Result, job: Job, place: Place, folder: Path) -> None:
     """Write the result, and beside it what its queries came to where that is kept."""
     from flexkg.evaluation.compare import load_values
-    from flexkg.paper.measure import VALUES, run_folder
+    from flexkg.paper.measure import VALUES
 
     # In this order an interruption leaves a result without its queries, never one with those of another.
     path = place.results / result.dataset / result.name
     with os_errors(path):
         queries_path(path).unlink(missing_ok=True)
     results.save(result, place.results)
-    if job.keep_queries and job.kind == "run":
-        values, _ = load_values(run_folder(job, place.work / "runs") / VALUES)
+    if job.keep_queries:
+        values, _ = load_values(folder / VALUES)
         save_queries(path, values, result.date)
-    return path
 
 
 def open_bench(name: str, place: Place, registry: Registry, device: torch.device, listener: Listener) -> Bench:

@@ -33,6 +33,20 @@ NAMES = (
 COMPARISON = "comparison"
 """The kind of a table whose cells are differences of two models on the same queries."""
 
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "mrr": (),
+    "error-bars": ("seeds",),
+    COMPARISON: (),
+    "metrics": (),
+    "dimensions": ("model",),
+    "time": ("models", "set", "seconds", "steps"),
+    "parameters": ("models",),
+    "datasets": (),
+    "queries": (),
+    "settings": (),
+}
+"""How tables are measured, and what a plan has to say in [tables.NAME] for that."""
+
 AVERAGE = "AVG"
 """The column that holds the mean of the other columns of its row."""
 

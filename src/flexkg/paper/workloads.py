@@ -103,11 +103,18 @@ def build(
                 shape: {split: row["source"] for split, row in splits.items()}
                 for shape, splits in made["shapes"].items()
             }
-            with atomic_file(_sources(folder)) as partial:
-                write_json(partial, rows)
+            with atomic_file(_origin(folder)) as partial:
+                write_json(partial, {"seed": seed, "count": count, "sources": rows})
     workload = Workload.load(folder)
     workload.check_data(dataset)
-    sources = read_json(_sources(folder)) if _sources(folder).is_file() else {}
+    origin = read_json(_origin(folder)) if _origin(folder).is_file() else {}
+    sources = origin.get("sources", {})
+    if (origin.get("seed"), origin.get("count")) != (seed, count):
+        raise DataError(
+            f"The workload in {folder} was made with seed {origin.get('seed')} and count {origin.get('count')}, "
+            f"not with {seed} and {count}.",
+            hint="Delete the folder, or give another --work.",
+        )
     given = {
         split: tuple(shape for shape in workload.shapes(split) if sources.get(shape, {}).get(split) == "published")
         for split in SPLITS
@@ -146,9 +153,9 @@ def check(
         )
 
 
-def _sources(folder: Path) -> Path:
-    """Beside the workload: where its queries are from, which the workload itself does not say."""
-    return folder.with_name(f"{folder.name}.sources.json")
+def _origin(folder: Path) -> Path:
+    """Beside the workload: how it was made and where its queries are from, which the workload itself does not say."""
+    return folder.with_name(f"{folder.name}.origin.json")
 
 
 def _entry(values: Mapping[str, Any]) -> Entry:

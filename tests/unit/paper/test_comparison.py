@@ -14,7 +14,7 @@ from flexkg.errors import DataError
 from flexkg.evaluation.compare import load_values
 from flexkg.evaluation.statistics import resampled_means
 from flexkg.paper.comparison import compare
-from flexkg.paper.measure import VALUES, run_folder
+from flexkg.paper.measure import VALUES
 from flexkg.paper.plan import Book, the_paper
 from flexkg.paper.queries import load_queries, queries_path
 from flexkg.paper.render import page_of
@@ -97,7 +97,8 @@ def test_every_querys_value_is_kept_beside_the_results_that_are_compared(folder)
 
     book, registry = Book.load(folder / "plan.toml"), read_registry(folder / "results")
     [job] = missing(book.select("printed"), book, [], registry, ["FLEX"])
-    full, _ = load_values(run_folder(job, folder / "work" / "runs") / VALUES)
+    [kept] = (folder / "work" / "runs").glob(f"{job.name}-*/{VALUES}")
+    full, _ = load_values(kept)
     found = load_queries(result(folder, "flex-small-seed1"))
     assert found is not None
     values, prints = found

@@ -42,7 +42,7 @@ def test_what_is_written_is_read(tmp_path):
     path = save(RESULT, tmp_path)
     assert path == tmp_path / "world" / "flex-small-seed7.json"
     assert load(path) == replace(RESULT, path=path)
-    timed = replace(RESULT, kind="time", label="d200")
+    timed = replace(RESULT, kind="time", label="d200", metrics={"seconds_per_step": 0.1})
     assert save(timed, tmp_path).name == "flex-small-time-d200.json"
     assert [result.kind for result in load_all(tmp_path)] == ["run", "time"]
     assert load_all(tmp_path / "nowhere") == []
@@ -54,6 +54,11 @@ def test_what_is_written_is_read(tmp_path):
         ({"format": "other"}, "is not a result"),
         ({"version": 2}, "has version 2; this flexkg reads 1"),
         ({"metrics": {"shapes": {"1p": {"mrr": 43.6}}}}, "metrics cannot be"),
+        ({"metrics": {"shapes": {"1p": {"mrr": 0.4, "hits@1": "half"}}}}, "metrics cannot be"),
+        ({"metrics": {"shapes": {"1p": {}}}}, "metrics cannot be"),
+        ({"metrics": {}}, "metrics has no shapes"),
+        ({"best": {}}, "best cannot be"),
+        ({"config": {"training": {}}}, "config cannot be"),
         ({"metrics": {"shapes": {"1p": {"mrr": float("nan")}}}}, "metrics cannot be"),
         ({"seconds": {"train": 1.0}}, "seconds cannot be"),
         ({"workload": {}}, "workload cannot be"),
@@ -61,7 +66,7 @@ def test_what_is_written_is_read(tmp_path):
         ({"recipe": "../flex"}, "recipe cannot be"),
         ({"seed": 8}, "holds the result world/flex-small-seed8.json"),
     ],
-    ids=["format", "version", "percent", "nan", "seconds", "workload", "steps", "recipe", "name"],
+    ids=str,
 )
 def test_a_damaged_file_is_named(tmp_path, change, message):
     path = save(RESULT, tmp_path)
