@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.plan import Job
 from flexkg.paper.plots import Point, draw_minutes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from flexkg.paper.plan import Book
     from flexkg.paper.results import Result
@@ -19,6 +21,9 @@ AVERAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "negation": ("mrr_negation", NEGATION),
 }
 """Names of the averages, what `flexkg evaluate` calls them, and the shapes that they are over."""
+
+SHARED = "† Something else used the device meanwhile: these times compare with no others."
+CHANGED = "`~`: made with settings or queries that have changed since."
 
 
 def average_of(result: Result, name: str) -> float | None:
@@ -39,8 +44,8 @@ def with_interval(result: Result, name: str) -> str:
     return f"{value:.1f}{around}"
 
 
-def list_runs(found: Sequence[Result]) -> str:
-    """What was trained, on what, how long it took and what it gave."""
+def list_runs(found: Sequence[Result], old: Collection[str] = ()) -> str:
+    """What was trained, on what, how long it took and what it gave; `old` names runs whose settings have changed."""
     runs = sorted((result for result in found if result.kind == "run"), key=_order)
     lines = ["## Runs", ""]
     if not runs:
@@ -59,7 +64,7 @@ def list_runs(found: Sequence[Result]) -> str:
         mark = " †" if result.shared_device else ""
         shapes = result.metrics.get("shapes", {})
         cells = [
-            f"`{result.dataset}/{result.name.removesuffix('.json')}`",
+            f"`{_run(result)}`{'~' if _run(result) in old else ''}",
             result.device,
             f"{result.steps:,}",
             f"{result.seconds['train'] / 60:.1f}{mark}",
@@ -72,15 +77,19 @@ def list_runs(found: Sequence[Result]) -> str:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     if any(result.shared_device for result in runs):
-        lines += ["", "† Something else used the device meanwhile: these times compare with no others."]
+        lines += ["", SHARED]
+    if any(_run(result) in old for result in runs):
+        lines += ["", CHANGED]
     return "\n".join([*lines, ""])
 
 
 def list_seeds(found: Sequence[Result]) -> str:
     """Mean and standard deviation of the runs that differ by their seed alone; empty where there are none."""
-    groups: dict[tuple[str, str, str], list[Result]] = {}
+    groups: dict[tuple[str, str, str, str], list[Result]] = {}
     for result in sorted((result for result in found if result.kind == "run"), key=_order):
-        groups.setdefault((result.dataset, result.recipe, result.label), []).append(result)
+        training = {key: value for key, value in result.config["training"].items() if key != "seed"}
+        settings = json.dumps([result.workload["checksum"], result.config["model"], training], sort_keys=True)
+        groups.setdefault((result.dataset, result.recipe, result.label, settings), []).append(result)
     several = {key: runs for key, runs in groups.items() if len(runs) > 1}
     if not several:
         return ""
@@ -93,7 +102,7 @@ def list_seeds(found: Sequence[Result]) -> str:
         "| graph | run | seeds | 1p | EPFO | negation |",
         "|---|---|---|---|---|---|",
     ]
-    for (dataset, recipe, label), runs in several.items():
+    for (dataset, recipe, label, _), runs in several.items():
         ones = [100 * run.metrics["shapes"]["1p"]["mrr"] for run in runs if "1p" in run.metrics.get("shapes", {})]
         averages = [[average_of(run, name) for run in runs] for name in AVERAGES]
         cells = [
@@ -109,13 +118,17 @@ def list_seeds(found: Sequence[Result]) -> str:
 def draw_runs(found: Sequence[Result], dataset: str, book: Book) -> str | None:
     """MRR against minutes of training for the runs of a graph that answer all shapes without negation."""
     runs = [run for run in sorted(found, key=_order) if run.kind == "run" and run.dataset == dataset]
+    models = {Job("run", dataset, str(entry["recipe"]), 0).recipe_name: name for name, entry in book.models.items()}
+    # FLEX first, then the order of the plan, as in the other plots: a model has one colour.
+    order = {recipe: place for place, recipe in enumerate(sorted(models, key=lambda recipe: models[recipe] != "FLEX"))}
+    runs.sort(key=lambda run: order.get(run.recipe, len(order)))
     panels: dict[str, list[Point]] = {}
     for name in AVERAGES:
         for run in runs:
             value = average_of(run, name)
             if value is not None:
                 minutes = run.seconds["train"] / 60
-                title = f"{run.recipe} {run.label}".strip()
+                title = f"{models.get(run.recipe, run.recipe)} {run.label}".strip()
                 note = f"{title}, seed {run.seed}: {value:.1f} after {minutes:.1f} minutes on {run.device}"
                 panels.setdefault(name, []).append(Point(title, note, minutes, value, run.shared_device))
     if not panels:
@@ -132,6 +145,10 @@ def draw_runs(found: Sequence[Result], dataset: str, book: Book) -> str | None:
 def _spread(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     return "" if len(known) < 2 else f"{fmean(known):.2f} ±{stdev(known):.2f}"
+
+
+def _run(result: Result) -> str:
+    return f"{result.dataset}/{result.name.removesuffix('.json')}"
 
 
 def _order(result: Result) -> tuple[str, str, str, int]:

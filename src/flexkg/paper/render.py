@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from flexkg.paper.tables import Table
     from flexkg.paper.workloads import Registry
 
+_ASKED = ("mrr", "error-bars", COMPARISON, "dimensions")
+"""Kinds of tables whose figures depend on the queries of every shape."""
+
 
 @dataclass(frozen=True)
 class Page:
@@ -26,6 +29,8 @@ class Page:
 
     table: Table
     cells: tuple[Filled, ...]
+    queries: tuple[str, ...] = ()
+    """Which test queries are the published ones, a sentence for each graph."""
 
     @property
     def recorded(self) -> int:
@@ -47,7 +52,7 @@ class Page:
         return {
             **self.summary(),
             "unit": self.table.unit,
-            "notes": list(self.table.notes),
+            "notes": [*self.table.notes, *self.queries],
             "discrepancies": [
                 {"dataset": entry.dataset, "row": entry.row, "column": entry.column, "text": entry.text}
                 for entry in self.table.discrepancies
@@ -65,7 +70,19 @@ class Page:
 
 def page_of(table: Table, book: Book, found: Sequence[Result], registry: Registry) -> Page:
     """A table with what the results say of it."""
-    return Page(table, tuple(fill_all(cells_of(table, book, registry), found, registry)))
+    cells = tuple(fill_all(cells_of(table, book, registry), found, registry))
+    return Page(table, cells, _published(table, registry) if any(filled.results for filled in cells) else ())
+
+
+def _published(table: Table, registry: Registry) -> tuple[str, ...]:
+    if table.kind not in _ASKED:
+        return ()
+    given = {name: registry[name].published["test"] for name in table.datasets if name in registry}
+    return tuple(
+        f"{name}: test queries of {' '.join(shapes) or 'no shape'} are the published ones, others were sampled here."
+        for name, shapes in given.items()
+        if set(shapes) != set(registry[name].queries["test"])
+    )
 
 
 def number(value: float | None, kind: str) -> str:
@@ -139,7 +156,7 @@ def print_pages(pages: Sequence[Page]) -> None:
 def notes_of(page: Page) -> list[str]:
     """What has to be known to read a table."""
     odd = [f"{entry.dataset} {entry.row} {entry.column}: {entry.text}." for entry in page.table.discrepancies]
-    return [*page.table.notes, *odd]
+    return [*page.table.notes, *odd, *page.queries]
 
 
 def _grid(page: Page) -> Grid:

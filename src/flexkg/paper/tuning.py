@@ -72,10 +72,11 @@ def list_trials(trials: Sequence[Trial]) -> str:
     lines = [
         "## What was tried",
         "",
-        "Settings are chosen on validation queries alone, all of them, with smaller models and shorter trainings than",
-        "those above. A table is one round: its trials differ in what is named. MRR × 100. The lines are in",
+        "Trials of settings on all validation queries, shorter than the trainings above and in part with smaller",
+        "models. A table is one round: its trials differ in what is named. MRR × 100. The lines are in",
         "`results/tuning.jsonl`; `python scripts/tune.py PLAN.toml` makes more of them. One seed each; trials that",
-        "did not end are not listed. A recipe is put together from such trials, and may differ from each of them.",
+        "did not end are not listed. A recipe is put together from such trials, and may differ from each of them; how",
+        "many near misses there are on a graph was chosen among full runs, by their validation.",
         "",
     ]
     for place in dict.fromkeys((trial.round, trial.graph) for trial in trials):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -13,7 +14,8 @@ from flexkg.paper.cells import EPFO, NEGATION
 from flexkg.paper.page import results_page
 from flexkg.paper.plan import Job, the_paper
 from flexkg.paper.queries import save_queries
-from flexkg.paper.results import Result, save
+from flexkg.paper.render import page_of
+from flexkg.paper.results import Result, load_all, save
 from flexkg.paper.runner import missing
 from flexkg.paper.workloads import read_registry, write_registry
 
@@ -112,11 +114,40 @@ def test_models_are_compared_over_the_seeds_that_both_have(tmp_path):
     assert "- Ours on fb15k-237: seeds 1, 10." in text
     dots = ElementTree.fromstring(images["results-fb15k-237-minutes.svg"]).iter()
     notes = [part[0].text for part in dots if part.tag.endswith("circle")]
-    assert "cone, seed 1: 23.5 after 10.0 minutes on a GPU" in notes
+    assert "ConE, seed 1: 23.5 after 10.0 minutes on a GPU" in notes
     assert len(notes) == 4 + 3 + 3  # with, without negation, in the legend
     assert marks(images["results-fb15k-237-minutes.svg"], "circle", "white") == 2  # of a shared device
     assert marks(images["results-fb15k-237.svg"], "rect", "#c2410c") == 1 + 9  # GQE, after the legend
     assert marks(images["results-fb15k-237.svg"], "rect", "#15803d") == 1 + 14  # ConE
+
+
+def test_runs_of_other_settings_are_marked_and_kept_apart(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    for seed in (1, 10, 100):
+        record(tmp_path, BOOK.job("ConE", "fb15k-237", seed=seed), 0.25)
+    older = replace(BOOK.job("ConE", "fb15k-237", seed=100), overrides=("training.steps=7",))
+    record(tmp_path, older, 0.5, shared_device=True)
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", label="d400", overrides=("model.dim=400",)), 0.5, shared_device=True)
+    text, images = results_page(tmp_path)
+    assert "| `fb15k-237/cone-seed100`~ | a GPU |" in text
+    assert "| `fb15k-237/cone-seed10` | a GPU |" in text
+    assert "| fb15k-237 | cone | 1, 10 | 25.00 ±0.00 |" in text
+    assert text.count("`~`: made with settings or queries that have changed since.") == 1
+    assert "Hollow points: something else used the device meanwhile" in text
+    assert "ConE, ours~" not in images["results-fb15k-237.svg"]
+    record(tmp_path, replace(older, seed=1), 0.5)
+    text, images = results_page(tmp_path)
+    assert "ConE, ours~" in images["results-fb15k-237.svg"]
+
+
+def test_a_table_says_which_queries_are_the_papers(tmp_path):
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237"), 0.25)
+    page = page_of(BOOK.tables["main-negation"], BOOK, load_all(tmp_path), REGISTRY)
+    note = "fb15k-237: test queries of 1p are the published ones, others were sampled here."
+    assert note in page.to_dict()["notes"]
+    assert not any("nell995" in each for each in page.to_dict()["notes"])
+    empty = page_of(BOOK.tables["main-negation"], BOOK, [], REGISTRY)
+    assert empty.to_dict()["notes"] == list(BOOK.tables["main-negation"].notes)
 
 
 def test_a_run_of_some_shapes_has_no_average(tmp_path):
