@@ -33,6 +33,10 @@ _SLACK = 30.0
 """Seconds that a measurement of speed takes beside the seconds it measures."""
 
 
+class _TakenError(DataError):
+    """Another process makes this run."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where things are."""
@@ -151,7 +155,7 @@ def work_off(
     """Make the runs, one result file each as soon as it is there, until all are done or the budget is spent.
 
     `shared_device` says that something else computes there meanwhile, `watch` who hears of a run by its name. One that
-    fails among several is reported, and takes no other with it.
+    fails among several is reported, and takes no other with it; one that another process makes is left to that.
     """
     from flexkg.paper.measure import Stopped
 
@@ -171,6 +175,10 @@ def work_off(
                 listener.say(f"{job.name} ({number + 1} of {len(jobs)})")
                 bench = replace(benches[job.dataset], shared_device=shared_device, listener=listener)
                 outcome = _make(job, bench, place, registry, budget.over)
+            except _TakenError:
+                listener.say(f"{job.name} is made by another process")
+                report.left.append(job.name)
+                continue
             except (FlexError, MemoryError, RuntimeError) as error:  # torch's want of memory is a RuntimeError
                 if len(jobs) == 1:
                     raise
@@ -198,23 +206,18 @@ def work_off(
 def _make(
     job: Job, bench: Bench, place: Place, registry: Registry, stop: Callable[[], bool]
 ) -> Result | Stopped | None:
-    """Measure and record; None where another process did so while this one waited for it."""
+    """Measure and record; None where another process has done so since the runs were chosen."""
     from flexkg.paper.measure import Stopped, measure_run, measure_time, run_folder
 
-    if job.kind == "time":
-        outcome = measure_time(job, bench, stop)
-        if not isinstance(outcome, Stopped):
-            results.save(outcome, place.results)
-        return outcome
     folder = run_folder(job, bench)
     with os_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with locked(folder, busy=_TakenError(f"{job.name} is made by another process.")):
         path = place.results / job.dataset / f"{job.stem}.json"
         now = results.load(path) if path.is_file() else None
         if now is not None and up_to_date(now, job, registry) and (has_queries(now) or not job.keep_queries):
             return None
-        outcome = measure_run(job, bench, stop)
+        outcome = measure_time(job, bench, stop) if job.kind == "time" else measure_run(job, bench, stop)
         if not isinstance(outcome, Stopped):
             _record(outcome, job, place, folder)
         return outcome

@@ -15,6 +15,7 @@ import torch
 
 import flexkg
 from flexkg.cli.main import run
+from flexkg.kg.storage import locked
 from flexkg.paper.cells import cells_of
 from flexkg.paper.plan import Book, the_paper
 from flexkg.paper.results import load_all
@@ -362,6 +363,22 @@ def test_two_at_once_make_every_run_once(own):
     assert [process.returncode for process in both] == [0, 0], outputs
     done = [entry["run"] for out, _ in outputs for entry in json.loads(out)["done"]]
     assert sorted(done) == ["world/flex-small-seed0", "world/flex-small-seed0-wide", "world/mine-seed0"]
+
+
+def test_a_run_that_another_process_makes_is_left_to_it(own, capsys):
+    assert run(command(own, "mine", "--only", "Narrow")) == 0
+    [made] = (own / "work" / "runs" / "world").glob("flex-small-seed0-*/run.json")
+    (own / "results" / "world" / "flex-small-seed0.json").unlink()
+    capsys.readouterr()
+    with locked(made.parent):
+        assert run([*command(own, "mine"), "--json"]) == 0
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert [entry["run"] for entry in report["done"]] == ["world/flex-small-seed0-wide", "world/mine-seed0"]
+    assert report["left"] == ["world/flex-small-seed0"]
+    assert "world/flex-small-seed0 is made by another process" in captured.err
+    assert run([*command(own, "mine"), "--json"]) == 0
+    assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["done"]] == ["world/flex-small-seed0"]
 
 
 @pytest.mark.parametrize(
