@@ -11,6 +11,7 @@ from flexkg.paper.pace import list_paces, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, notes_of, number, page_of, triple
+from flexkg.paper.repeats import list_repeats, read_repeats
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import missing
 from flexkg.paper.tables import AVERAGE
@@ -59,7 +60,9 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     pages = {table.name: page_of(table, book, found, registry) for table in book.tables.values()}
     paces = read_paces(folder)
     images: dict[str, str] = {}
+    flex = {name: run for name in registry if (job := book.job("FLEX", name)) and (run := recorded(job, found))}
     parts = [_HEAD, _glance(pages, registry, paces), _CAVEATS, _queries(registry)]
+    parts.append(list_repeats(read_repeats(folder), flex))
     for dataset in pages["main-epfo"].table.datasets:
         parts += _plots(dataset, pages, found, registry, images)
     jobs = missing(book.select("all"), book, [], registry)
@@ -220,8 +223,8 @@ def _queries(registry: Registry) -> str:
         "## Which queries",
         "",
         "Figures can be compared with the paper's to the last digit only where the queries are the same. The published",
-        "test queries were at hand for some shapes; the others were sampled here by the same rules, before any",
-        "training, and may be a little easier or harder. Checksums are in `results/workloads.toml`.",
+        "test queries were at hand for some shapes; the others were sampled here, before any training, by the same",
+        "rules, except that none comes twice in any order of its operands. Checksums are in `results/workloads.toml`.",
         "",
         "| graph | published test queries | sampled test queries | seed | checksum of the workload |",
         "|---|---|---|---|---|",
