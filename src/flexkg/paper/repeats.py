@@ -76,9 +76,9 @@ def list_repeats(repeats: Mapping[str, Repeats], runs: Mapping[str, Result]) -> 
         return ""
     return "\n".join(
         [
-            "Of the published ones `a & b` and `b & a` count as two, and a query with many answers, which the walk from any",
-            "of them can lead to, often comes again. Such queries are harder, as FLEX shows (`python scripts/repeats.py`",
-            "finds them):",
+            "Of the published ones `a & b` and `b & a` count as two, and a query with many answers, which the walk from",
+            "any of them can lead to, often comes again. Such queries are harder, as FLEX shows (`python",
+            "scripts/repeats.py` finds them):",
             "",
             "| graph | shape | published queries | of them different | MRR on all | each once |",
             "|---|---|---|---|---|---|",
