@@ -76,7 +76,7 @@ def list_repeats(repeats: Mapping[str, Repeats], runs: Mapping[str, Result]) -> 
         return ""
     return "\n".join(
         [
-            "Of the published ones `a & b` and `b & a` count as two, and a query with many answers, which the walk from",
+            "Of the published ones `a & b` and `b & a` count as two, and one with many answers, which the walk from",
             "any of them can lead to, often comes again. Such queries are harder, as FLEX shows (`python",
             "scripts/repeats.py` finds them):",
             "",
