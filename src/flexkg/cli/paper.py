@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from flexkg.cli.output import AsJson, Device, emit, progress
 from flexkg.cli.train import listen
+from flexkg.cli.workload_build import ProtocolName, ProtocolOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +118,7 @@ def workload_command(
     data: Annotated[str, typer.Argument(metavar="DATASET", help="The graph whose queries are to be fixed.")],
     seed: Annotated[int, typer.Option(min=0, help="Of the queries that are sampled.")] = 0,
     count: Annotated[int, typer.Option(min=0, help="Queries of each shape and split; 0 follows the protocol.")] = 0,
+    protocol: ProtocolOption = ProtocolName.BETAE,
     results: Results = _RESULTS,
     source: Source = None,
     work: Work = None,
@@ -138,6 +140,7 @@ def workload_command(
             seed=seed,
             count=count,
             published=place.published(data),
+            protocol=str(protocol),
             device="cpu",
             listener=listener,
         )

@@ -15,14 +15,19 @@ class ProtocolName(StrEnum):
     """How queries are chosen."""
 
     BETAE = "betae"
+    BETAE_AS_WRITTEN = "betae-as-written"
+
+
+ProtocolOption = Annotated[
+    ProtocolName,
+    typer.Option(help="The rules: those of BetaE's benchmarks; as written: operands in another order count anew."),
+]
 
 
 def build_command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="world, a fetched dataset, or a prepared folder.")],
     out: Annotated[Path, typer.Option(help="The workload folder to make.")],
-    protocol: Annotated[
-        ProtocolName, typer.Option(help="The rules: those of BetaE's benchmarks.")
-    ] = ProtocolName.BETAE,
+    protocol: ProtocolOption = ProtocolName.BETAE,
     shapes: Annotated[list[str] | None, typer.Option(help="Shapes, such as 1p,2p,2i; all fourteen by default.")] = None,
     train_shapes: Annotated[
         list[str] | None, typer.Option(help="Shapes to train on, when others than the benchmarks' ten.")
@@ -63,6 +68,7 @@ def build_command(
         count=count,
         cap=cap,
         seed=seed,
+        protocol=str(protocol),
         templates=read_templates(templates) if templates is not None else None,
         queries=queries,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flexkg.errors import DataError
 from flexkg.kg.dataset import SPLITS
 from flexkg.kg.storage import atomic_file, locked, os_errors, read_json, write_json
-from flexkg.sampling.protocol import TRAIN_SHAPES
+from flexkg.sampling.protocol import PROTOCOLS, TRAIN_SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,6 +84,7 @@ def build(
     seed: int,
     count: int,
     published: Path | None,
+    protocol: str = PROTOCOLS[0],
     device: torch.device | str,
     listener: Listener,
 ) -> Entry:
@@ -97,22 +98,23 @@ def build(
     with locked(folder):
         if not folder.exists():
             listener.say(f"building the workload of {dataset.name}")
-            order = Order(train_shapes=TRAINED, seed=seed, count=count or None, queries=published)
+            order = Order(train_shapes=TRAINED, seed=seed, count=count or None, protocol=protocol, queries=published)
             made = make_workload(dataset, folder, order, device=device, progress=listener.queries)
             rows = {
                 shape: {split: row["source"] for split, row in splits.items()}
                 for shape, splits in made["shapes"].items()
             }
             with atomic_file(_origin(folder)) as partial:
-                write_json(partial, {"seed": seed, "count": count, "sources": rows})
+                write_json(partial, {"protocol": protocol, "seed": seed, "count": count, "sources": rows})
     workload = Workload.load(folder)
     workload.check_data(dataset)
     origin = read_json(_origin(folder)) if _origin(folder).is_file() else {}
     sources = origin.get("sources", {})
-    if (origin.get("seed"), origin.get("count")) != (seed, count):
+    made_by = origin.get("protocol", PROTOCOLS[0]), origin.get("seed"), origin.get("count")
+    if made_by != (protocol, seed, count):
         raise DataError(
-            f"The workload in {folder} was made with seed {origin.get('seed')} and count {origin.get('count')}, "
-            f"not with {seed} and {count}.",
+            f"The workload in {folder} was made by {made_by[0]} with seed {made_by[1]} and count {made_by[2]}, "
+            f"not by {protocol} with {seed} and {count}.",
             hint="Delete the folder, or give another --work.",
         )
     given = {
@@ -122,7 +124,7 @@ def build(
     queries = {
         split: {shape: workload.count(split, shape) for shape in workload.shapes(split)} for split in workload.splits
     }
-    return Entry(seed, "betae", count, TRAINED, workload.checksum, dataset.checksum, given, queries)
+    return Entry(seed, protocol, count, TRAINED, workload.checksum, dataset.checksum, given, queries)
 
 
 def check(
@@ -144,7 +146,14 @@ def check(
             hint="Give the folder that holds DATASET/queries/SPLIT/SHAPE.jsonl.gz with --source.",
         )
     found = build(
-        dataset, folder, seed=entry.seed, count=entry.count, published=published, device=device, listener=listener
+        dataset,
+        folder,
+        seed=entry.seed,
+        count=entry.count,
+        published=published,
+        protocol=entry.protocol,
+        device=device,
+        listener=listener,
     )
     if found.checksum != entry.checksum:
         raise DataError(

@@ -86,17 +86,21 @@ def sample_queries(
     seed: int,
     split: str,
     avoid: Tensor | None = None,
+    as_written: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> QuerySet:
     """Sample up to `count` different queries of a template that the protocol accepts.
 
-    `avoid` holds fingerprints of queries that must not come out. A shape that the graph cannot give in that number
-    ends with as many as were found and the reasons in `extra`.
+    `avoid` holds fingerprints of queries that must not come out, in any order of their operands; among each other
+    queries also differ by that order if they are compared `as_written`. A shape that the graph cannot give in that
+    number ends with as many as were found and the reasons in `extra`.
     """
     begin = time.perf_counter()
     device = pair.larger.algebra.device
     sampler = Sampler(pair.walks, _seed(seed, split, shape))
-    known = torch.zeros(0, dtype=torch.int64, device=device) if avoid is None else avoid.to(device).sort().values
+    nothing = torch.zeros(0, dtype=torch.int64, device=device)
+    avoided = nothing if avoid is None else avoid.to(device).sort().values
+    known = nothing
     parts: list[_Found] = []
     reasons: Counter[str] = Counter()
     made = attempts = 0
@@ -109,8 +113,11 @@ def sample_queries(
             size = int(min(_ROUND, max(256, 1.1 * (count - made) / rate)))
             entities, relations = sampler.draw(template, size)
             reasons["broken rule"] += size - len(entities)
-            marks, _ = fingerprint(template, entities, relations)
+            marks, _ = fingerprint(template, entities, relations, as_written=as_written)
             fresh = _fresh(marks, known)
+            if len(avoided):
+                unordered, _ = fingerprint(template, entities[fresh], relations[fresh])
+                fresh = fresh[~_among(unordered, avoided)]
             reasons["drawn before"] += len(marks) - len(fresh)
             found, kept = _accept(pair, template, entities[fresh], relations[fresh], cap, reasons, count - made)
             known = torch.cat([known, marks[fresh[kept]]]).sort().values
@@ -216,10 +223,15 @@ def _fresh(marks: Tensor, known: Tensor) -> Tensor:
     ordered = marks[order]
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]
-    if len(known):
-        places = torch.searchsorted(known, ordered).clamp_(max=len(known) - 1)
-        first &= known[places] != ordered
+    first &= ~_among(ordered, known)
     return order[first].sort().values
+
+
+def _among(marks: Tensor, known: Tensor) -> Tensor:
+    """Whether each mark is one of those that are known, which are ascending."""
+    if len(known) == 0:
+        return torch.zeros_like(marks, dtype=torch.bool)
+    return known[torch.searchsorted(known, marks).clamp_(max=len(known) - 1)] == marks
 
 
 def _gather(shape: str, template: Term, parts: list[_Found], *, evaluated: bool) -> QuerySet:

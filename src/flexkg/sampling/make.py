@@ -15,7 +15,7 @@ from flexkg.query.shapes import SHAPES, template_of
 from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_queries
 from flexkg.sampling.hardness import missing_links
 from flexkg.sampling.jsonl import read_queries
-from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES, count_for
+from flexkg.sampling.protocol import AS_WRITTEN, DEFAULT, PROTOCOLS, PUBLISHED, TRAIN_SHAPES, count_for
 from flexkg.sampling.sampler import fingerprints
 from flexkg.sampling.workload import check_target, data_of, writing
 
@@ -40,6 +40,7 @@ class Order:
     count: int | None = None
     cap: int | None = None
     seed: int = 0
+    protocol: str = PROTOCOLS[0]
     templates: Mapping[str, Term] | None = None
     queries: Path | None = None
     """Published queries, FOLDER/<split>/<shape>.jsonl.gz, used before any are sampled."""
@@ -78,6 +79,8 @@ def make_workload(
     """Write the workload folder and return, for each shape and split, how many queries and how fast."""
     if unknown := set(order.splits) - set(SPLITS):
         raise FlexError(f"There is no split {sorted(unknown)[0]!r}.", hint=f"Choose among {', '.join(SPLITS)}.")
+    if order.protocol not in PROTOCOLS:
+        raise FlexError(f"There is no protocol {order.protocol!r}.", hint=f"Choose among {', '.join(PROTOCOLS)}.")
     for split in order.splits:
         for shape in order.shapes_of(split):
             order.template(shape)
@@ -94,7 +97,7 @@ def make_workload(
     begin = time.perf_counter()
     shapes: dict[str, dict[str, Any]] = {}
     settings = {
-        "protocol": "betae",
+        "protocol": order.protocol,
         "seed": order.seed,
         "cap": _cap(dataset, order),
         "count": order.count,
@@ -157,6 +160,7 @@ def _query_sets(
                     seed=order.seed,
                     split=split,
                     avoid=torch.cat(avoid) if avoid else None,
+                    as_written=order.protocol == AS_WRITTEN,
                     progress=counting(progress, f"{split} {shape}", done, total),
                 )
                 source = "sampled"

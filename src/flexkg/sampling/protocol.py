@@ -20,6 +20,11 @@ TRAIN_SHAPES = ("1p", "2p", "3p", "2i", "3i", "2in", "3in", "inp", "pin", "pni")
 """ip, pi, 2u and up are never trained in the benchmarks, only evaluated."""
 
 
+AS_WRITTEN = "betae-as-written"
+PROTOCOLS = ("betae", AS_WRITTEN)
+"""Rules of BetaE's benchmarks. As written, operands in another order make another query, as for their own sampler."""
+
+
 @dataclass(frozen=True)
 class Protocol:
     """Counts and caps of a benchmark."""

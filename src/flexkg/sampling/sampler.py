@@ -114,10 +114,13 @@ def fingerprints(queries: QuerySet) -> Tensor:
     return fingerprint(queries.template, *ids)[0]
 
 
-def fingerprint(template: Term, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
+def fingerprint(
+    template: Term, entities: Tensor, relations: Tensor, *, as_written: bool = False
+) -> tuple[Tensor, Tensor]:
     """A 64-bit hash for each grounding, and whether some connective has two equal operands.
 
-    Equal queries have equal hashes, also when the operands of a symmetric connective stand in another order.
+    Equal queries have equal hashes, also, unless `as_written`, when the operands of a symmetric connective stand in
+    another order.
     Among a million queries two different ones share a hash with a probability of 3 in 10^8.
     """
     rows, device = len(entities), entities.device
@@ -138,7 +141,7 @@ def fingerprint(template: Term, entities: Tensor, relations: Tensor) -> tuple[Te
         for place, part in enumerate(parts):
             for other in parts[:place]:
                 twins.logical_or_(part == other)
-        if isinstance(term, _ORDERED):
+        if as_written or isinstance(term, _ORDERED):
             parts = [_mix(part, place) for place, part in enumerate(parts)]
         return _mix(torch.stack(parts).sum(0), salt)
 

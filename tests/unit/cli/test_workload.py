@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from flexkg.cli.main import run
+from flexkg.cli.workload_build import ProtocolName
+from flexkg.sampling.protocol import PROTOCOLS
 
 QUERIES = {"1p": [[0, [0]], [1, [1]]], "2u-DM": [[[[0, [0, -2]], [1, [1, -2]]], [-2]]], "all but": [[0, [0, -2]]]}
 
@@ -124,3 +126,22 @@ def test_betaes_pickles(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert result["data"] == {"name": "betae", "checksum": None, "entities": 4, "relations": 1}
     assert flexkg("import-betae", "betae", "--data", "world", "--out", "v") == 2
     assert "has 4 entities and 2 directed relations; world has" in capsys.readouterr().err
+
+
+def test_rules_are_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ("--shapes", "2i", "--split", "test", "--count", "300", "--json")
+    assert flexkg("build", "world", "--out", "w", "--protocol", "betae-as-written", *shape) == 0
+    assert printed(capsys)["protocol"] == "betae-as-written"
+    assert flexkg("info", "w", "--json") == 0
+    written = printed(capsys)
+    assert written["settings"]["protocol"] == "betae-as-written"
+    assert flexkg("build", "world", "--out", "v", *shape) == 0
+    assert printed(capsys)["protocol"] == "betae"
+    assert flexkg("info", "v", "--json") == 0
+    assert printed(capsys)["checksum"] != written["checksum"]
+    assert flexkg("build", "world", "--out", "u", "--protocol", "beta") == 2
+    assert "betae-as-written" in capsys.readouterr().err
+
+
+def test_every_protocol_can_be_chosen() -> None:
+    assert tuple(ProtocolName) == PROTOCOLS

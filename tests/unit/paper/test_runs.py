@@ -20,7 +20,8 @@ from flexkg.paper.cells import cells_of
 from flexkg.paper.plan import Book, the_paper
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import Budget, Place, missing, work_off
-from flexkg.paper.workloads import build, read_registry
+from flexkg.paper.workloads import build, check, read_registry
+from flexkg.sampling.workload import Workload
 from flexkg.training.listener import Listener
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -262,6 +263,16 @@ def test_common_settings_that_the_plan_has_not_are_named(tmp_path, capsys):
     assert "its [common] has no shrot" in capsys.readouterr().err
 
 
+def test_the_rules_are_registered_and_used_again(tmp_path: Path) -> None:
+    protocol = ["--protocol", "betae-as-written", "--count", "100"]
+    assert run(["paper", "workload", "world", *protocol, *places(tmp_path)]) == 0
+    entry = read_registry(tmp_path / "results")["world"]
+    assert entry.protocol == "betae-as-written"
+    world = flexkg.load("world").dataset
+    check(world, tmp_path / "again", entry, None, "cpu", Listener())
+    assert Workload.load(tmp_path / "again").settings["protocol"] == "betae-as-written"
+
+
 def test_runs_side_by_side_build_their_workload_once(tmp_path: Path) -> None:
     world, folder = flexkg.load("world").dataset, tmp_path / "work" / "world"
     said: list[str] = []
@@ -330,7 +341,10 @@ def test_other_queries_train_a_run_anew(own, capsys):
     [first] = load_all(own / "results")
     # A workload is what its seed and count make it: it is not registered as another.
     assert run(["paper", "workload", "world", "--seed", "5", "--count", "20", *places(own)]) == 2
-    assert "was made with seed 0 and count 20, not with 5 and 20" in capsys.readouterr().err
+    assert "was made by betae with seed 0 and count 20, not by betae with 5 and 20" in capsys.readouterr().err
+    as_written = ["--protocol", "betae-as-written"]
+    assert run(["paper", "workload", "world", "--count", "20", *as_written, *places(own)]) == 2
+    assert "not by betae-as-written with 0 and 20" in capsys.readouterr().err
     (own / "results" / "workloads.toml").unlink()
     (own / "work" / "workloads" / "world").rename(own / "work" / "old")
     assert run(["paper", "workload", "world", "--seed", "5", "--count", "20", *places(own)]) == 0

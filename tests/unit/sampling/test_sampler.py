@@ -22,7 +22,7 @@ from flexkg.query.shapes import SHAPES, ground, key_of
 from flexkg.query.terms import And, Entity, Not, Or, Project, Term, operands
 from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_queries
 from flexkg.sampling.protocol import loses_answers, read_template
-from flexkg.sampling.sampler import fingerprint
+from flexkg.sampling.sampler import fingerprints
 from laws.strategies import Graph as PlainGraph
 from laws.strategies import graphs, naive_answers
 
@@ -136,6 +136,21 @@ def test_no_step_is_undone_no_branch_is_doubled_no_query_comes_twice(shape):
     assert len(unordered) == len(terms)
 
 
+@pytest.mark.parametrize("shape", ["2i", "3i", "2u", "up"])
+def test_as_written_operands_in_another_order_make_another_query(shape):
+    pair = Pair.of(index(random_plain(edges=60)), None)
+    draw = functools.partial(sample_queries, pair, shape, SHAPES[shape], 150, cap=100, seed=1, split="train")
+    terms = terms_of(draw(as_written=True))
+    assert len(set(terms)) == len(terms) == 150
+    assert len(set(map(normal, terms))) < 150
+    assert not any(map(has_twins, terms))
+    # What is to be avoided is so in any order.
+    first = draw()
+    later = terms_of(draw(as_written=True, avoid=fingerprints(first)))
+    assert later
+    assert not set(map(normal, terms_of(first))) & set(map(normal, later))
+
+
 def normal(term: Term):
     parts = [normal(part) for part in operands(term)]
     if isinstance(term, And | Or) or type(term).__name__ in ("Xor", "Iff"):
@@ -162,10 +177,7 @@ def test_the_same_seed_gives_the_same_queries_whatever_else_is_sampled():
 def test_what_is_to_be_avoided_does_not_come_out():
     pair = Pair.of(index(random_plain()), None)
     first = sample_queries(pair, "2u", SHAPES["2u"], 100, cap=100, seed=0, split="test")
-    marks = fingerprint(
-        first.template, *(torch.from_numpy(ids.astype(np.int64)) for ids in (first.entities, first.relations))
-    )[0]
-    second = sample_queries(pair, "2u", SHAPES["2u"], 100, cap=100, seed=0, split="test", avoid=marks)
+    second = sample_queries(pair, "2u", SHAPES["2u"], 100, cap=100, seed=0, split="test", avoid=fingerprints(first))
     assert len(second) == 100
     assert not set(map(normal, terms_of(first))) & set(map(normal, terms_of(second)))
 
@@ -256,3 +268,19 @@ class TestAgainstPublished:
         assert np.quantile(ours.answers["hard"].lengths, quantiles) == pytest.approx(
             np.quantile(hard, quantiles), rel=0.35, abs=1.5
         )
+
+    @pytest.mark.parametrize("shape", ["2i", "3i", "3in", "2u"])
+    def test_as_written_as_many_come_again_in_another_order(self, shape):
+        with gzip.open(DATA / "nell995" / "queries" / "test" / f"{shape}.jsonl.gz", "rt") as lines:
+            records = [json.loads(line) for line in lines]
+        groundings = [read_grounding(record["q"]) for record in records]
+        entities, relations = (torch.tensor([ids[place] for ids in groundings]) for place in (1, 2))
+        published = answer_queries(self.pair(), shape, SHAPES[shape], entities, relations)
+        draw = functools.partial(sample_queries, self.pair(), shape, SHAPES[shape], 4000, cap=80, seed=0, split="test")
+        ours, distinct = draw(as_written=True), draw()
+        different = [len(fingerprints(queries).unique()) for queries in (published, ours, distinct)]
+        assert different[2] == 4000
+        assert 3400 < different[0] < 3700
+        assert different[1] == pytest.approx(different[0], rel=0.03)
+        hard = [queries.answers["hard"].lengths.mean() for queries in (published, ours, distinct)]
+        assert abs(hard[1] - hard[0]) < abs(hard[2] - hard[0])
