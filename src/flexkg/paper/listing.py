@@ -11,7 +11,7 @@ from flexkg.paper.plan import Job
 from flexkg.paper.plots import Point, draw_minutes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from flexkg.paper.plan import Book
     from flexkg.paper.results import Result
@@ -44,8 +44,9 @@ def with_interval(result: Result, name: str) -> str:
     return f"{value:.1f}{around}"
 
 
-def list_runs(found: Sequence[Result], old: Collection[str] = ()) -> str:
-    """What was trained, on what, how long it took and what it gave; `old` names runs whose settings have changed."""
+def list_runs(found: Sequence[Result], old: Mapping[str, Sequence[str]] | None = None) -> str:
+    """What was trained, on what, how long it took and what it gave; `old` says of runs what has changed since."""
+    old = old or {}
     runs = sorted((result for result in found if result.kind == "run"), key=_order)
     lines = ["## Runs", ""]
     if not runs:
@@ -79,7 +80,8 @@ def list_runs(found: Sequence[Result], old: Collection[str] = ()) -> str:
     if any(result.shared_device for result in runs):
         lines += ["", SHARED]
     if any(_run(result) in old for result in runs):
-        lines += ["", CHANGED]
+        lines += ["", f"{CHANGED} Then they were:", ""]
+        lines += [f"- `{_run(run)}`: {', '.join(old[_run(run)])}" for run in runs if _run(run) in old]
     return "\n".join([*lines, ""])
 
 

@@ -12,7 +12,7 @@ from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, notes_of, number, page_of, triple
 from flexkg.paper.repeats import list_repeats, read_repeats
-from flexkg.paper.results import load_all
+from flexkg.paper.results import changed_settings, load_all
 from flexkg.paper.runner import missing
 from flexkg.paper.tables import AVERAGE
 from flexkg.paper.tuning import list_trials, read_trials
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from flexkg.paper.cells import Filled
     from flexkg.paper.pace import Pace
+    from flexkg.paper.plan import Job
     from flexkg.paper.results import Result
     from flexkg.paper.workloads import Entry, Registry
 
@@ -66,7 +67,11 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     for dataset in pages["main-epfo"].table.datasets:
         parts += _plots(dataset, pages, found, registry, images)
     jobs = missing(book.select("all"), book, [], registry)
-    old = {job.name for job in jobs if (run := recorded(job, found)) and not up_to_date(run, job, registry)}
+    old = {
+        job.name: _changes(run, job)
+        for job in jobs
+        if (run := recorded(job, found)) and not up_to_date(run, job, registry)
+    }
     parts += [_comparison(pages["comparison"]), list_paces(paces, jobs)]
     parts += [list_runs(found, old), list_seeds(found), "## The paper's tables\n"]
     for name, page in pages.items():
@@ -103,6 +108,12 @@ def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, P
         lines.append("| " + " | ".join([*cells, _listed(published)]) + " |")
     legends = [text for mark, text in (("~", CHANGED), ("†", SHARED)) if any(mark in line for line in lines)]
     return "\n".join([*lines, "", *(line for text in legends for line in (text, ""))])
+
+
+def _changes(result: Result, job: Job) -> list[str]:
+    """What a run that is not up to date was made with."""
+    settings = changed_settings(result, job.config.model_dump(mode="json"))
+    return [f"`{setting}`" for setting in settings] or ["other queries"]
 
 
 def _minutes(result: Result) -> str:

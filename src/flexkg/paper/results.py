@@ -146,6 +146,11 @@ def find(
 
 def is_exact(result: Result, config: Mapping[str, Any]) -> bool:
     """Whether a result was made with these settings, as far as they decide what comes out."""
+    return not changed_settings(result, config)
+
+
+def changed_settings(result: Result, config: Mapping[str, Any]) -> list[str]:
+    """What a result was made with in place of these settings, as far as they decide what comes out."""
     from flexkg.config import parse_config
     from flexkg.errors import ConfigError
 
@@ -153,13 +158,19 @@ def is_exact(result: Result, config: Mapping[str, Any]) -> bool:
         # Settings that came up since have their defaults, which leave things as they were.
         recorded = parse_config(result.config, str(result.path)).model_dump(mode="json")
     except ConfigError:
-        return False
-    return _deciding(recorded) == _deciding(config)
+        return ["settings that there are no more"]
+    then, now = _deciding(recorded), _deciding(config)
+    return [f"{key}={then.get(key)}" for key in (*then, *(now.keys() - then.keys())) if then.get(key) != now.get(key)]
 
 
 def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:
-    training = {key: value for key, value in config["training"].items() if key != "checkpoint_every"}
-    return {**config, "description": "", "training": training}
+    return {
+        f"{section}.{key}": value
+        for section, values in config.items()
+        if section != "description"
+        for key, value in values.items()
+        if key != "checkpoint_every"
+    }
 
 
 def _text(value: Any) -> bool:

@@ -125,12 +125,15 @@ def test_runs_of_other_settings_are_marked_and_kept_apart(tmp_path):
     write_registry(tmp_path, REGISTRY)
     for seed in (1, 10, 100):
         record(tmp_path, BOOK.job("ConE", "fb15k-237", seed=seed), 0.25)
-    older = replace(BOOK.job("ConE", "fb15k-237", seed=100), overrides=("training.steps=7",))
+    present = BOOK.job("ConE", "fb15k-237", seed=100)
+    older = replace(present, overrides=(*present.overrides, "training.steps=7", "model.dropout=0.5"))
     record(tmp_path, older, 0.5, shared_device=True)
     record(tmp_path, BOOK.job("FLEX", "fb15k-237", label="d400", overrides=("model.dim=400",)), 0.5, shared_device=True)
     text, images = results_page(tmp_path)
     assert "| `fb15k-237/cone-seed100`~ | a GPU |" in text
     assert "| `fb15k-237/cone-seed10` | a GPU |" in text
+    assert "- `fb15k-237/cone-seed100`: `model.dropout=0.5`, `training.steps=7`\n" in text
+    assert "- `fb15k-237/cone-seed10`:" not in text
     assert "| fb15k-237 | cone | 1, 10 | 25.00 ±0.00 |" in text
     assert text.count("`~`: made with settings or queries that have changed since.") == 1
     assert "Hollow points: something else used the device meanwhile" in text
