@@ -106,7 +106,13 @@ def run_command(
     from flexkg.api import choose_device
 
     report = work_off(jobs, place, clock, choose_device(device), shared_device=shared_device, watch=_watch)
-    content = {"tables": names, "done": report.done, "left": report.left, "failed": report.failed}
+    content = {
+        "tables": names,
+        "done": report.done,
+        "left": report.left,
+        "elsewhere": report.elsewhere,
+        "failed": report.failed,
+    }
     emit(content, json, lambda: _show_report(report))
     if report.signal is not None:
         raise typer.Exit(128 + report.signal)
@@ -193,5 +199,6 @@ def _show_report(report: Report) -> None:
         typer.echo(f"{done['result']}  {done['seconds']['whole']:.0f} s")
     for failure in report.failed:
         typer.echo(f"{failure['run']} failed: {failure['error']}")
+    elsewhere = f", {len(report.elsewhere)} made by another process" if report.elsewhere else ""
     failed = f", {len(report.failed)} failed" if report.failed else ""
-    typer.echo(f"{len(report.done)} runs recorded, {len(report.left)} left{failed}")
+    typer.echo(f"{len(report.done)} runs recorded, {len(report.left)} left{elsewhere}{failed}")

@@ -64,6 +64,8 @@ class Report:
 
     done: list[dict[str, Any]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    """Another process makes them."""
     failed: list[dict[str, str]] = field(default_factory=list)
     signal: int | None = None
 
@@ -177,7 +179,7 @@ def work_off(
                 outcome = _make(job, bench, place, registry, budget.over)
             except _TakenError:
                 listener.say(f"{job.name} is made by another process")
-                report.left.append(job.name)
+                report.elsewhere.append(job.name)
                 continue
             except (FlexError, MemoryError, RuntimeError) as error:  # torch's want of memory is a RuntimeError
                 if len(jobs) == 1:

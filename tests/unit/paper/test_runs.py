@@ -132,7 +132,7 @@ def test_a_table_is_worked_off_in_pieces_and_only_once(folder, capsys):
     assert timed.metrics["seconds_per_step"] == pytest.approx(timed.seconds["train"] / timed.steps)
 
     assert run([*command(folder, "all"), "--json"]) == 0
-    nothing = {"tables": ["tiny", "one-hop", "speed"], "done": [], "left": [], "failed": []}
+    nothing = {"tables": ["tiny", "one-hop", "speed"], "done": [], "left": [], "elsewhere": [], "failed": []}
     assert json.loads(capsys.readouterr().out) == nothing
 
     shown(folder, capsys, trained)
@@ -389,7 +389,7 @@ def test_a_run_that_another_process_makes_is_left_to_it(own, capsys):
     captured = capsys.readouterr()
     report = json.loads(captured.out)
     assert [entry["run"] for entry in report["done"]] == ["world/flex-small-seed0-wide", "world/mine-seed0"]
-    assert report["left"] == ["world/flex-small-seed0"]
+    assert (report["elsewhere"], report["left"]) == (["world/flex-small-seed0"], [])
     assert "world/flex-small-seed0 is made by another process" in captured.err
     assert run([*command(own, "mine"), "--json"]) == 0
     assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["done"]] == ["world/flex-small-seed0"]
