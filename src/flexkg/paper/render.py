@@ -79,7 +79,9 @@ def _published(table: Table, registry: Registry) -> tuple[str, ...]:
         return ()
     given = {name: registry[name].published["test"] for name in table.datasets if name in registry}
     return tuple(
-        f"{name}: test queries of {' '.join(shapes) or 'no shape'} are the published ones, others were sampled here."
+        f"{name}: test queries of {' '.join(shapes)} are the published ones, others were sampled here."
+        if shapes
+        else f"{name}: all test queries were sampled here."
         for name, shapes in given.items()
         if set(shapes) != set(registry[name].queries["test"])
     )

@@ -143,6 +143,7 @@ def shown(folder, capsys, trained):
     plan = ["--plan", str(folder / "plan.toml"), "--results", str(folder / "results")]
     assert run(["paper", "tiny", *plan, "--json"]) == 0
     [table] = json.loads(capsys.readouterr().out)["tables"]
+    assert table["notes"] == ["world: all test queries were sampled here."]
     values = [100 * trained.metrics["shapes"][shape]["mrr"] for shape in ("1p", "2i")]
     values.append(sum(values) / 2)
     assert (table["name"], table["recorded"]) == ("tiny", 3)
