@@ -1,0 +1,156 @@
+"""Tables of one's own: a plan with models that the paper does not have, worked off alone and side by side."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from flexkg.cli.main import run
+from flexkg.kg.storage import locked
+from flexkg.paper.results import load_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OWN = """
+[models.Narrow]
+recipe = "flex-small"
+set = ["model.dim=8", "model.hidden=16", "training.shapes=1p", "training.batch_size=16", "training.steps=6"]
+
+[models.Wide]
+recipe = "flex-small"
+label = "wide"
+set = ["model.dim=8", "model.hidden=32", "training.shapes=1p", "training.batch_size=16", "training.steps=6"]
+
+[models.Mine]
+recipe = "RECIPE"
+
+[content.mine]
+title = "A table of one's own"
+source = "a test"
+kind = "mrr"
+unit = "MRR × 100"
+columns = ["1p"]
+rows = [
+    { dataset = "world", row = "Narrow" },
+    { dataset = "world", row = "Wide" },
+    { dataset = "world", row = "Mine" },
+]
+"""
+
+
+def places(folder: Path) -> list[str]:
+    return ["--results", str(folder / "results"), "--work", str(folder / "work")]
+
+
+def command(folder: Path, *words: str) -> list[str]:
+    return ["paper", "run", *words, "--plan", str(folder / "plan.toml"), "--device", "cpu", *places(folder)]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A plan whose rows the paper does not have: one recipe twice, and one from a file."""
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('[model]\nname = "gqe"\ndim = 8\n\n[training]\nsteps = 6\nbatch_size = 16\nshapes = ["1p"]\n')
+    (tmp_path / "plan.toml").write_text(OWN.replace("RECIPE", recipe.as_posix()))
+    assert run(["paper", "workload", "world", "--count", "20", *places(tmp_path)]) == 0
+    return tmp_path
+
+
+def test_rows_of_ones_own_are_measured_each_by_itself(own, capsys):
+    capsys.readouterr()
+    assert run([*command(own, "mine"), "--json"]) == 0
+    names = ["world/flex-small-seed0", "world/flex-small-seed0-wide", "world/mine-seed0"]
+    assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["done"]] == names
+    assert run(["paper", "mine", "--plan", str(own / "plan.toml"), "--results", str(own / "results"), "--json"]) == 0
+    [table] = json.loads(capsys.readouterr().out)["tables"]
+    assert [(cell["row"], cell["result"], cell["exact"]) for cell in table["cells"]] == [
+        (row, f"{name}.json", True) for row, name in zip(("Narrow", "Wide", "Mine"), names, strict=True)
+    ]
+    assert run([*command(own, "mine"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["done"] == []
+
+
+def test_other_queries_train_a_run_anew(own, capsys):
+    only = ["--only", "Narrow"]
+    assert run(command(own, "mine", *only)) == 0
+    [first] = load_all(own / "results")
+    # A workload is what its seed and count make it: it is not registered as another.
+    assert run(["paper", "workload", "world", "--seed", "5", "--count", "20", *places(own)]) == 2
+    assert "was made by betae with seed 0 and count 20, not by betae with 5 and 20" in capsys.readouterr().err
+    as_written = ["--protocol", "betae-as-written"]
+    assert run(["paper", "workload", "world", "--count", "20", *as_written, *places(own)]) == 2
+    assert "not by betae-as-written with 0 and 20" in capsys.readouterr().err
+    (own / "results" / "workloads.toml").unlink()
+    (own / "work" / "workloads" / "world").rename(own / "work" / "old")
+    assert run(["paper", "workload", "world", "--seed", "5", "--count", "20", *places(own)]) == 0
+    assert run(command(own, "mine", *only)) == 0
+    [second] = load_all(own / "results")
+    assert first.workload["seed"] == 0
+    assert second.workload["seed"] == 5
+    trained = [json.loads(path.read_text()) for path in (own / "work" / "runs").glob("world/*/run.json")]
+    assert {run["workload"]["checksum"] for run in trained} == {
+        first.workload["checksum"],
+        second.workload["checksum"],
+    }
+
+
+def test_a_run_that_fails_takes_no_other_with_it(own, capsys):
+    plan = own / "plan.toml"
+    plan.write_text(plan.read_text().replace('"training.shapes=1p"', '"training.shapes=epppp"', 1))
+    capsys.readouterr()
+    assert run([*command(own, "mine"), "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert [entry["run"] for entry in found["done"]] == ["world/flex-small-seed0-wide", "world/mine-seed0"]
+    assert [entry["run"] for entry in found["failed"]] == ["world/flex-small-seed0"]
+    assert "epppp" in found["failed"][0]["error"]
+
+
+def test_two_at_once_make_every_run_once(own):
+    start = [sys.executable, "-m", "flexkg", *command(own, "mine"), "--json"]
+    both = [subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    done = [entry["run"] for out, _ in outputs for entry in json.loads(out)["done"]]
+    assert sorted(done) == ["world/flex-small-seed0", "world/flex-small-seed0-wide", "world/mine-seed0"]
+
+
+def test_a_run_that_another_process_makes_is_left_to_it(own, capsys):
+    assert run(command(own, "mine", "--only", "Narrow")) == 0
+    [made] = (own / "work" / "runs" / "world").glob("flex-small-seed0-*/run.json")
+    (own / "results" / "world" / "flex-small-seed0.json").unlink()
+    capsys.readouterr()
+    with locked(made.parent):
+        assert run([*command(own, "mine"), "--json"]) == 0
+    captured = capsys.readouterr()
+    report = json.loads(captured.out)
+    assert [entry["run"] for entry in report["done"]] == ["world/flex-small-seed0-wide", "world/mine-seed0"]
+    assert (report["elsewhere"], report["left"]) == (["world/flex-small-seed0"], [])
+    assert "world/flex-small-seed0 is made by another process" in captured.err
+    assert run([*command(own, "mine"), "--json"]) == 0
+    assert [entry["run"] for entry in json.loads(capsys.readouterr().out)["done"]] == ["world/flex-small-seed0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('label = "wide"', ""), "the models Narrow and Wide have one recipe: give one of them a `label`"),
+        (('label = "wide"', 'lable = "wide"'), "[models.Wide] has 'lable', which is none of recipe, label"),
+        (('kind = "mrr"', 'kind = "rmr"'), "table mine is of no kind 'rmr'; there are mrr, error-bars"),
+        (('kind = "mrr"', 'kind = "error-bars"'), "[tables.mine] has to say seeds"),
+        (('row = "Wide"', 'row = "Wider"'), "table mine is about Wider, which is none of its [models]"),
+        (('dataset = "world", row = "Wide"', 'dataset = "a/b", row = "Wide"'), "'a/b' is no name of a graph"),
+        (('recipe = "RECIPE"', ""), "[models.Mine] names no recipe"),
+        (("[content.mine]", "[contents.mine]"), "it has 'contents', which is none of seed, common"),
+    ],
+)
+def test_mistakes_in_a_plan_are_named(change, message, tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(OWN.replace(*change))
+    assert run(command(tmp_path, "mine", "--dry-run")) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "is not a plan" in error
