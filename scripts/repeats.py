@@ -10,7 +10,7 @@ import torch
 
 from flexkg.errors import DataError, FlexError
 from flexkg.kg.catalog import home
-from flexkg.paper.repeats import find_repeats, write_repeats
+from flexkg.paper.repeats import find_repeats, read_repeats, write_repeats
 from flexkg.paper.runner import Place, open_bench
 from flexkg.paper.workloads import read_registry
 from flexkg.sampling.workload import Workload
@@ -27,8 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=home() / "paper")
     given = parser.parse_args(arguments)
     place, registry = Place(given.results, given.work, given.source), read_registry(given.results)
-    found = {}
     try:
+        found = read_repeats(given.results)
         if not registry:
             raise DataError(f"{given.results} does not say which queries its results are measured with.")
         for name, entry in registry.items():
@@ -38,6 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
             open_bench(name, place, registry, torch.device("cpu"), Listener(say=print))
             repeats = find_repeats(Workload.load(place.workload(name)), entry.published["test"])
             print(f"{name}: {sum(map(len, repeats.rows.values())):,} published test queries come again")
+            found.pop(name, None)
             if repeats.rows:
                 found[name] = repeats
         write_repeats(given.results, found)

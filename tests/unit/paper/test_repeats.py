@@ -80,9 +80,22 @@ def test_a_file_keeps_what_was_found(tmp_path: Path) -> None:
         read_repeats(tmp_path)
 
 
+def look(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "scripts" / "repeats.py", "--source", folder, "--results", folder]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_what_cannot_be_looked_for_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "workloads.toml").write_bytes((ROOT / "results" / "workloads.toml").read_bytes())
+    write_repeats(tmp_path, {"nell995": Repeats("1", {"2i": [3]})})
+    found = look(tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "nell995: its published queries are not here" in found.stdout
+    assert read_repeats(tmp_path) == {"nell995": Repeats("1", {"2i": [3]})}
+
+
 def test_without_registered_queries_nothing_is_looked_for(tmp_path: Path) -> None:
-    command = [sys.executable, ROOT / "scripts" / "repeats.py", "--source", tmp_path, "--results", tmp_path]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = look(tmp_path)
     assert found.returncode == 2
     assert "does not say which queries" in found.stderr
     assert not (tmp_path / FILE).exists()
