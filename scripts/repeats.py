@@ -26,11 +26,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--work", type=Path, default=home() / "paper")
     given = parser.parse_args(arguments)
-    place, registry = Place(given.results, given.work, given.source), read_registry(given.results)
+    place = Place(given.results, given.work, given.source)
     try:
-        found = read_repeats(given.results)
+        if not given.source.is_dir():
+            raise DataError(f"There is no folder {given.source}.", hint="Give the folder that holds DATASET/queries.")
+        registry, found = read_registry(given.results), read_repeats(given.results)
         if not registry:
-            raise DataError(f"{given.results} does not say which queries its results are measured with.")
+            raise DataError(
+                f"{given.results} does not say which queries its results are measured with.",
+                hint="It lacks workloads.toml: flexkg paper workload DATASET.",
+            )
         for name, entry in registry.items():
             if place.published(name) is None:
                 print(f"{name}: its published queries are not here")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.paper.plan import Job
-from flexkg.paper.results import find, is_exact
+from flexkg.paper.results import changed_settings, find
 from flexkg.paper.tables import AVERAGE, COMPARISON
 
 if TYPE_CHECKING:
@@ -192,10 +192,18 @@ def recorded(job: Job, results: Sequence[Result]) -> Result | None:
 
 def up_to_date(result: Result, job: Job, registry: Registry) -> bool:
     """Whether a result has the job's settings and the committed queries, and holds what the job evaluates."""
+    return not outdated(result, job, registry)
+
+
+def outdated(result: Result, job: Job, registry: Registry) -> list[str]:
+    """What a result was made with that is not so any more: settings, queries, shapes."""
+    reasons = changed_settings(result, job.config.model_dump(mode="json"))
     entry = registry.get(job.dataset)
-    same = entry is not None and entry.checksum == result.workload["checksum"]
-    enough = job.kind == "time" or set(job.shapes) <= set(result.metrics.get("shapes", {}))
-    return same and enough and is_exact(result, job.config.model_dump(mode="json"))
+    if entry is None or entry.checksum != result.workload["checksum"]:
+        reasons.append("other queries")
+    if job.kind == "run" and not set(job.shapes) <= set(result.metrics.get("shapes", {})):
+        reasons.append("fewer shapes")
+    return reasons
 
 
 def _mrr(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:

@@ -44,9 +44,8 @@ def with_interval(result: Result, name: str) -> str:
     return f"{value:.1f}{around}"
 
 
-def list_runs(found: Sequence[Result], old: Mapping[str, Sequence[str]] | None = None) -> str:
+def list_runs(found: Sequence[Result], old: Mapping[str, Sequence[str]]) -> str:
     """What was trained, on what, how long it took and what it gave; `old` says of runs what has changed since."""
-    old = old or {}
     runs = sorted((result for result in found if result.kind == "run"), key=_order)
     lines = ["## Runs", ""]
     if not runs:
@@ -81,7 +80,7 @@ def list_runs(found: Sequence[Result], old: Mapping[str, Sequence[str]] | None =
         lines += ["", SHARED]
     if any(_run(result) in old for result in runs):
         lines += ["", f"{CHANGED} Then they were:", ""]
-        lines += [f"- `{_run(run)}`: {', '.join(old[_run(run)])}" for run in runs if _run(run) in old]
+        lines += [f"- `{_run(run)}`: {'; '.join(old[_run(run)])}" for run in runs if _run(run) in old]
     return "\n".join([*lines, ""])
 
 

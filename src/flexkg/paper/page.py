@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flexkg.paper.cells import EPFO, NEGATION, recorded, up_to_date
+from flexkg.paper.cells import EPFO, NEGATION, outdated, recorded
 from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, list_runs, list_seeds
 from flexkg.paper.pace import list_paces, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, notes_of, number, page_of, triple
 from flexkg.paper.repeats import list_repeats, read_repeats
-from flexkg.paper.results import changed_settings, load_all
+from flexkg.paper.results import load_all
 from flexkg.paper.runner import missing
 from flexkg.paper.tables import AVERAGE
 from flexkg.paper.tuning import list_trials, read_trials
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from flexkg.paper.cells import Filled
     from flexkg.paper.pace import Pace
-    from flexkg.paper.plan import Job
     from flexkg.paper.results import Result
     from flexkg.paper.workloads import Entry, Registry
 
@@ -68,9 +67,7 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
         parts += _plots(dataset, pages, found, registry, images)
     jobs = missing(book.select("all"), book, [], registry)
     old = {
-        job.name: _changes(run, job)
-        for job in jobs
-        if (run := recorded(job, found)) and not up_to_date(run, job, registry)
+        job.name: reasons for job in jobs if (run := recorded(job, found)) and (reasons := outdated(run, job, registry))
     }
     parts += [_comparison(pages["comparison"]), list_paces(paces, jobs)]
     parts += [list_runs(found, old), list_seeds(found), "## The paper's tables\n"]
@@ -108,12 +105,6 @@ def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, P
         lines.append("| " + " | ".join([*cells, _listed(published)]) + " |")
     legends = [text for mark, text in (("~", CHANGED), ("†", SHARED)) if any(mark in line for line in lines)]
     return "\n".join([*lines, "", *(line for text in legends for line in (text, ""))])
-
-
-def _changes(result: Result, job: Job) -> list[str]:
-    """What a run that is not up to date was made with."""
-    settings = changed_settings(result, job.config.model_dump(mode="json"))
-    return [f"`{setting}`" for setting in settings] or ["other queries"]
 
 
 def _minutes(result: Result) -> str:

@@ -158,9 +158,9 @@ def changed_settings(result: Result, config: Mapping[str, Any]) -> list[str]:
         # Settings that came up since have their defaults, which leave things as they were.
         recorded = parse_config(result.config, str(result.path)).model_dump(mode="json")
     except ConfigError:
-        return ["settings that there are no more"]
+        return ["settings that can no longer be read"]
     then, now = _deciding(recorded), _deciding(config)
-    return [f"{key}={then.get(key)}" for key in (*then, *(now.keys() - then.keys())) if then.get(key) != now.get(key)]
+    return [f"{key}={then.get(key)}" for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)]
 
 
 def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -132,15 +132,18 @@ def test_runs_of_other_settings_are_marked_and_kept_apart(tmp_path):
     text, images = results_page(tmp_path)
     assert "| `fb15k-237/cone-seed100`~ | a GPU |" in text
     assert "| `fb15k-237/cone-seed10` | a GPU |" in text
-    assert "- `fb15k-237/cone-seed100`: `model.dropout=0.5`, `training.steps=7`\n" in text
+    assert "- `fb15k-237/cone-seed100`: model.dropout=0.5; training.steps=7\n" in text
     assert "- `fb15k-237/cone-seed10`:" not in text
     assert "| fb15k-237 | cone | 1, 10 | 25.00 ±0.00 |" in text
     assert text.count("`~`: made with settings or queries that have changed since.") == 1
     assert "Hollow points: something else used the device meanwhile" in text
     assert "ConE, ours~" not in images["results-fb15k-237.svg"]
     record(tmp_path, replace(older, seed=1), 0.5)
+    queries = {"seed": 7, "checksum": "other", "published": {}}
+    record(tmp_path, BOOK.job("ConE", "fb15k-237", seed=10), 0.5, workload=queries)
     text, images = results_page(tmp_path)
     assert "ConE, ours~" in images["results-fb15k-237.svg"]
+    assert "- `fb15k-237/cone-seed10`: other queries\n" in text
 
 
 def test_a_table_says_which_queries_are_the_papers(tmp_path):
