@@ -117,7 +117,7 @@ def run(arguments: list[str]) -> int:
     except typer.exceptions.TyperException as error:
         # Showing help for want of arguments is an exception without a message.
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _fail(message) if message else 0
+        return _fail(message.replace(": Value error, ", ": ")) if message else 0
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130
