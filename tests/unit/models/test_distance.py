@@ -71,16 +71,17 @@ def operands(kind: str, n: int, m: int, d: int, dtype: torch.dtype, seed: int = 
     """Queries and table in parts, as the geometry has them."""
     torch.manual_seed(seed)
     uniform = lambda rows: torch.rand(rows, d, dtype=dtype)  # noqa: E731
+    # On a grid, with edges between its points: rounding takes nobody across an edge, where the slope jumps.
+    grid = lambda rows: (uniform(rows) * 1024).floor() / 1024  # noqa: E731
     match kind:
         case "l1":
             parts, table = [2 * uniform(n) - 1], [2 * uniform(m) - 1]
         case "box":
-            # On a grid, with edges between its points: rounding takes nobody across an edge, where the slope jumps.
-            grid = lambda rows: (uniform(rows) * 1024).floor() / 1024  # noqa: E731
             parts, table = [2 * grid(n) - 1, grid(n) + 1 / 2048], [2 * grid(m) - 1]
         case "cone":
-            parts = [math.pi * (2 * uniform(n) - 1), math.pi * uniform(n)]
-            table = [math.pi * (2 * uniform(m) - 1)]
+            # The slope jumps at the axis too, and opposite of it.
+            parts = [math.pi * (2 * grid(n) - 1), math.pi * (grid(n) + 1 / 2048)]
+            table = [math.pi * (2 * grid(m) - 1 + 1 / 4096)]
         case _:
             parts, table = [3 * uniform(n) + 0.05, 3 * uniform(n) + 0.05], [3 * uniform(m) + 0.05, uniform(m) + 0.05]
     return [part.requires_grad_() for part in parts], [part.requires_grad_() for part in table]
