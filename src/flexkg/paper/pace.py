@@ -61,12 +61,15 @@ def list_paces(paces: Mapping[str, Pace], jobs: Sequence[Job]) -> str:
         "",
         "Models are compared after trainings of equal length: each is given as many updates as take the time that",
         "FLEX takes on that graph. Milliseconds of an update were measured with nothing else on the device, once all",
-        f"was compiled ({devices}; `python scripts/pace.py`). Validation and compilation come on top.",
+        f"was compiled ({devices}; `python scripts/pace.py`). Validation and compilation come on top. One day's",
+        "measurements differ from another's by up to a tenth; a model that was measured on another day than FLEX is",
+        "given rather more time than less.",
         "",
-        "| run | ms an update | updates | minutes |",
-        "|---|---|---|---|",
+        "| run | ms an update | measured | updates | minutes |",
+        "|---|---|---|---|---|",
     ]
     for job, pace in rows:
         steps = job.config.training.steps
-        lines.append(f"| `{job.name}` | {pace.milliseconds:.2f} | {steps:,} | {pace.minutes(steps):.1f} |")
+        cells = [f"`{job.name}`", f"{pace.milliseconds:.2f}", pace.date, f"{steps:,}", f"{pace.minutes(steps):.1f}"]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])

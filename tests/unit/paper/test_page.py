@@ -81,7 +81,7 @@ def test_a_single_run_fills_its_cells_everywhere(tmp_path):
     text, images = results_page(tmp_path)
     row = "| `nell995/flex-seed1` | a GPU | 1,000 | 10.0 | 0.5 | 11.0 | 1,000,000 | 25.0 | 25.0 (24.0 to 26.0) | 25.0 |"
     assert row in text
-    assert "| nell995 | 57.8 / **25.0** | 28.2 / **25.0** | 6.7 / **25.0** | 10.0 |  | a GPU | all fourteen |" in text
+    assert "| nell995 | 57.8 / **25.0** | 28.2 / **25.0** | 6.7 / **25.0** | 1 | 10.0 |  | a GPU | all fourteen |" in text
     assert "| nell995 | FLEX | 57.8 / **25.0** | 16.8 / **25.0** |" in text
     assert "| nell995 | FLEX | 57.8 ±0.012 / **25.0** |" in text  # one seed of five: a mean without a deviation
     assert "- Ours on nell995: seed 1." in text
@@ -92,6 +92,16 @@ def test_a_single_run_fills_its_cells_everywhere(tmp_path):
     shapes = images["results-nell995.svg"]
     assert marks(shapes, "rect", "#1d4ed8") == marks(shapes, "rect", "#9ca3af") == 1 + 14  # and one in the legend
     assert marks(images["results-nell995-minutes.svg"], "circle", "#1d4ed8") == 3  # two averages, and a legend
+
+
+def test_at_a_glance_seeds_are_averaged(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    for seed, value, seconds in ((1, 0.25, 600.0), (10, 0.26, 300.0)):
+        job = BOOK.job("FLEX", "nell995", seed=seed)
+        record(tmp_path, job, value, seconds={"train": seconds, "evaluate": 6.0, "whole": 660.0})
+    glance = results_page(tmp_path)[0].partition("## FLEX at a glance")[2].partition("##")[0]
+    assert "| nell995 | 57.8 / **25.5** | 28.2 / **25.5** | 6.7 / **25.5** | 1, 10 | 5.0 to 10.0 |  | a GPU |" in glance
+    assert "| fb15k-237 | 43.6 | 24.6 | 6.5 |  |  |  |  | 1p |" in glance  # the main tables', where error bars have 6.1
 
 
 def test_models_are_compared_over_the_seeds_that_both_have(tmp_path):
