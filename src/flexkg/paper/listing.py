@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.paper.cells import EPFO, NEGATION
 from flexkg.paper.plan import Job
-from flexkg.paper.plots import Point, draw_minutes
+from flexkg.paper.plots import Point, draw_curves, draw_minutes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,6 +141,25 @@ def draw_runs(found: Sequence[Result], dataset: str, book: Book) -> str | None:
         if len(values) == len(printed):
             levels[name] = (fmean(values), "FLEX in the paper")
     return draw_minutes(f"{dataset}: test MRR × 100 against minutes of training", panels, levels, "minutes of training")
+
+
+def draw_validations(found: Sequence[Result], dataset: str, recipe: str) -> str | None:
+    """Validation MRR over the steps of a recipe's runs on a graph; None where none is recorded."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for run in sorted(found, key=_order):
+        if (run.kind, run.dataset, run.recipe, run.label) != ("run", dataset, recipe, ""):
+            continue
+        for name, (_, shapes) in AVERAGES.items():
+            curve = [
+                (float(each["step"]), 100 * fmean(each["shapes"][shape] for shape in shapes))
+                for each in run.validations
+                if set(shapes) <= set(each["shapes"])
+            ]
+            if curve:
+                panels.setdefault(name, {})[f"seed {run.seed}"] = curve
+    if not panels:
+        return None
+    return draw_curves(f"{dataset}: validation MRR × 100 of FLEX while it is trained", panels, "step")
 
 
 def _spread(values: Sequence[float | None]) -> str:

@@ -95,7 +95,8 @@ def measure_run(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | St
     manifest = RunFolder.open(folder).manifest
     if (begun := start_seconds(folder / METRICS, manifest["result"])) is not None:
         seconds["start"] = begun
-    return _result(job, replace(bench, shared_device=shared), config, manifest, manifest["result"], seconds, metrics)
+    result = _result(job, replace(bench, shared_device=shared), config, manifest, manifest["result"], seconds, metrics)
+    return replace(result, validations=validations_of(folder / METRICS))
 
 
 def measure_time(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | Stopped:
@@ -124,10 +125,26 @@ def measure_time(job: Job, bench: Bench, stop: Callable[[], bool]) -> Result | S
     return _result(job, bench, job.config, manifest, summary, seconds, metrics)
 
 
+def validations_of(metrics: Path) -> tuple[dict[str, Any], ...]:
+    """What a training's validations gave, in their order."""
+    return tuple(
+        {
+            "step": row["step"],
+            "mrr": row["valid_mrr"],
+            "shapes": {shape: values["mrr"] for shape, values in row["valid"].items()},
+        }
+        for row in _rows(metrics)
+        if "valid_mrr" in row
+    )
+
+
+def _rows(metrics: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+
+
 def start_seconds(metrics: Path, summary: Mapping[str, Any]) -> float | None:
     """How much longer the first steps took than later ones: mostly compilation; None if too few were measured."""
-    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
-    paces = [row for row in rows if "queries_per_second" in row]
+    paces = [row for row in _rows(metrics) if "queries_per_second" in row]
     if len(paces) < _PACES:
         return None
     queries_per_step = summary["queries_per_second"] * summary["seconds"] / summary["steps"]

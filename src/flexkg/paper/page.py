@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flexkg.paper.cells import EPFO, NEGATION, outdated, recorded
-from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, list_runs, list_seeds
+from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, draw_validations, list_runs, list_seeds
 from flexkg.paper.pace import list_paces, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
@@ -90,8 +90,8 @@ def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, P
     lines = [
         "## FLEX at a glance",
         "",
-        "Test MRR × 100, the paper's as in its main tables and **ours** as means over seeds; the minutes that ours were",
-        "trained, and those that the updates take where nothing else uses the device.",
+        "Test MRR × 100, the paper's as in its main tables and **ours** as means over seeds; the minutes that ours",
+        "were trained, and those that the updates take where nothing else uses the device.",
         "",
         "| graph | 1p | EPFO | negation | our seeds | minutes | alone | device | queries the same as the paper's |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -114,7 +114,9 @@ def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, P
 def _mean(printed: Filled | None, seeds: Filled | None) -> str:
     """The paper's figure, and our mean over seeds; how far they spread is in the tables of error bars."""
     paper = "" if printed is None else number(printed.cell.paper, "mrr")
-    return _both(paper, "" if seeds is None else number(seeds.ours, "mrr") + "~" * bool(seeds.results and not seeds.exact))
+    if seeds is None:
+        return paper
+    return _both(paper, number(seeds.ours, "mrr") + "~" * bool(seeds.results and not seeds.exact))
 
 
 def _minutes(runs: Sequence[Result]) -> str:
@@ -132,7 +134,7 @@ def _alone(runs: Sequence[Result], paces: Mapping[str, Pace]) -> str:
 def _plots(
     dataset: str, pages: Mapping[str, Page], found: Sequence[Result], registry: Registry, images: dict[str, str]
 ) -> list[str]:
-    """The two plots of a graph, once something was measured on it."""
+    """The plots of a graph, once something was measured on it."""
     parts = []
     if (shapes := _draw_shapes(dataset, pages)) is not None:
         images[f"results-{dataset}.svg"] = shapes
@@ -140,9 +142,13 @@ def _plots(
     if (minutes := draw_runs(found, dataset, the_paper())) is not None:
         images[f"results-{dataset}-minutes.svg"] = minutes
         parts.append(f"![{dataset}: MRR against minutes of training](img/results-{dataset}-minutes.svg)\n")
-    hollow = any(run.shared_device for run in found if run.dataset == dataset)
-    text = ["Hollow points: something else used the device meanwhile, so that it took longer than alone.\n"] * hollow
-    return [f"## {dataset}\n", *_asked(dataset, registry), *parts, *text] if parts else []
+    if any(run.shared_device for run in found if run.dataset == dataset):
+        parts.append("Hollow points: something else used the device meanwhile, so that it took longer than alone.\n")
+    if (validations := draw_validations(found, dataset, "flex")) is not None:
+        images[f"results-{dataset}-validations.svg"] = validations
+        parts.append(f"![{dataset}: validation MRR by step](img/results-{dataset}-validations.svg)\n")
+        parts.append("A validation ranks a sample of the queries; the weights of the best one are kept.\n")
+    return [f"## {dataset}\n", *_asked(dataset, registry), *parts] if parts else []
 
 
 def _asked(dataset: str, registry: Registry) -> list[str]:

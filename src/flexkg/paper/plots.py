@@ -146,6 +146,9 @@ def _mark(x: float, y: float, number: int, note: str, hollow: bool = False) -> s
     return f'<rect {place} fill="{fill}" stroke="{colour}"><title>{escape(note)}</title></rect>'
 
 
+_TICKS = 6
+
+
 def draw_curves(title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], below: str) -> str:
     """Curves in panels beside each other, a mark at each point."""
     names = dict.fromkeys(name for curves in panels.values() for name in curves)
@@ -156,7 +159,8 @@ def draw_curves(title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[flo
         points = [point for curve in curves.values() for point in curve]
         ticks = sorted({x for x, _ in points})
         panel = _Panel(left, width, _round_up(max(y for _, y in points)), 0.0, 1.05 * max(ticks))
-        body += panel.frame(name, below) + panel.ticks(ticks)
+        # As many as there is room for, the last among them.
+        body += panel.frame(name, below) + panel.ticks(ticks[:: -math.ceil(len(ticks) / _TICKS)])
         for kind, curve in curves.items():
             places = [(panel.x(x), panel.y(y)) for x, y in curve]
             body += svg.line(places, looks[kind], 'stroke-width="2"')

@@ -57,6 +57,8 @@ class Result:
     date: str
     shared_device: bool = False
     """Whether something else used the device meanwhile: then its seconds compare with no others."""
+    validations: tuple[Mapping[str, Any], ...] = ()
+    """Each with its `step`, `mrr`, and the MRR of `shapes`."""
     path: Path | None = None
     """Where it was read from."""
 
@@ -68,7 +70,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """As it is written."""
         content = {key: value for key, value in asdict(self).items() if key != "path"}
-        return {"format": FORMAT, "version": VERSION, **content, "overrides": list(self.overrides)}
+        lists = {"overrides": list(self.overrides), "validations": list(self.validations)}
+        return {"format": FORMAT, "version": VERSION, **content, **lists}
 
 
 def file_stem(kind: str, recipe: str, seed: int, label: str) -> str:
@@ -96,7 +99,7 @@ def load(path: Path) -> Result:
         )
     names = [field.name for field in fields(Result) if field.name != "path"]
     # What came up later has a default.
-    content = {"shared_device": False, **content}
+    content = {"shared_device": False, "validations": [], **content}
     if missing := [name for name in names if name not in content]:
         raise DataError(f"{path} has no {missing[0]}.", hint=_ANEW)
     for name in names:
@@ -106,7 +109,8 @@ def load(path: Path) -> Result:
     if needed not in content["metrics"]:
         raise DataError(f"{path}: metrics has no {needed}.", hint=_ANEW)
     values = {name: content[name] for name in names}
-    result = Result(**{**values, "overrides": tuple(values["overrides"])}, path=path)
+    lists = {name: tuple(values[name]) for name in ("overrides", "validations")}
+    result = Result(**{**values, **lists}, path=path)
     if (path.parent.name, path.name) != (result.dataset, result.name):
         raise DataError(
             f"{path} holds the result {result.dataset}/{result.name}.",
@@ -222,6 +226,16 @@ def _metrics(value: Any) -> bool:
     )
 
 
+def _validation(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _whole(value.get("step"))
+        and _share(value.get("mrr"))
+        and isinstance(value.get("shapes"), dict)
+        and all(map(_share, value["shapes"].values()))
+    )
+
+
 _TYPES: Final = {
     "kind": lambda value: value in KINDS,
     "dataset": is_plain,
@@ -244,4 +258,5 @@ _TYPES: Final = {
     "metrics": _metrics,
     "date": _text,
     "shared_device": _flag,
+    "validations": lambda value: isinstance(value, list) and all(map(_validation, value)),
 }

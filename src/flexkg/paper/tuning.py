@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from flexkg.errors import DataError
-from flexkg.kg.storage import atomic_file, os_errors
+from flexkg.kg.storage import atomic_file, locked, os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,11 +58,14 @@ def read_trials(results: Path) -> list[Trial]:
 
 
 def add_trial(results: Path, trial: Trial) -> None:
-    """Add a line; what was there is never lost."""
-    trials = [*read_trials(results), trial]
-    with atomic_file(results / FILE) as partial:
-        text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in trials)
-        partial.write_text(text, encoding="utf-8")
+    """Add a line; what was there is never lost, also where several add at once."""
+    with os_errors(results):
+        results.mkdir(parents=True, exist_ok=True)
+    with locked(results / FILE):
+        trials = [*read_trials(results), trial]
+        with atomic_file(results / FILE) as partial:
+            text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in trials)
+            partial.write_text(text, encoding="utf-8")
 
 
 def list_trials(trials: Sequence[Trial]) -> str:

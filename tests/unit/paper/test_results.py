@@ -9,7 +9,7 @@ import pytest
 
 from flexkg.config import load_recipe
 from flexkg.errors import DataError
-from flexkg.paper.measure import start_seconds
+from flexkg.paper.measure import start_seconds, validations_of
 from flexkg.paper.plan import Job
 from flexkg.paper.results import Result, find, load, load_all, save
 
@@ -117,6 +117,30 @@ def test_a_result_from_before_shared_devices_had_its_own(tmp_path):
     path.write_text(json.dumps(content | {"shared_device": "perhaps"}))
     with pytest.raises(DataError, match="shared_device cannot be 'perhaps'"):
         load(path)
+
+
+def test_validations_are_kept_and_older_results_have_none(tmp_path):
+    rows = [
+        {"step": 10, "loss": 0.5, "seconds": 1.0, "queries_per_second": 100.0},
+        {"step": 10, "valid_mrr": 0.25, "valid": {"1p": {"mrr": 0.3, "hits@1": 0.2}, "2i": {"mrr": 0.2}}},
+        {"step": 20, "valid_mrr": 0.5, "valid": {"1p": {"mrr": 0.6}, "2i": {"mrr": 0.4}}, "seconds": 3.0},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = validations_of(tmp_path / "metrics.jsonl")
+    assert found == (
+        {"step": 10, "mrr": 0.25, "shapes": {"1p": 0.3, "2i": 0.2}},
+        {"step": 20, "mrr": 0.5, "shapes": {"1p": 0.6, "2i": 0.4}},
+    )
+    path = save(replace(RESULT, validations=found), tmp_path)
+    assert load(path).validations == found
+    content = json.loads(path.read_text())
+    for bad in ({"step": 1}, {"step": 1, "mrr": 2.0, "shapes": {}}, {"step": 1, "mrr": 0.5, "shapes": {"1p": "x"}}):
+        path.write_text(json.dumps(content | {"validations": [bad]}))
+        with pytest.raises(DataError, match="validations cannot be"):
+            load(path)
+    del content["validations"]
+    path.write_text(json.dumps(content))
+    assert load(path).validations == ()
 
 
 def test_the_start_is_what_the_first_steps_took_longer(tmp_path):

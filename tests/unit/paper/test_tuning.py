@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,10 @@ def test_settings_of_the_kept_trials_can_still_be_used():
     for trial in trials:
         config = load_recipe(trial.recipe, [*trial.base, *trial.changed])
         assert config.training.steps == trial.steps
+
+
+def test_trials_that_end_at_once_are_all_kept(tmp_path):
+    trials = [replace(SHARED, name=f"trial {number}") for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda trial: add_trial(tmp_path, trial), trials))
+    assert {trial.name for trial in read_trials(tmp_path)} == {trial.name for trial in trials}
