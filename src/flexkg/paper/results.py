@@ -10,7 +10,7 @@ from flexkg.errors import DataError
 from flexkg.kg.storage import atomic_file, os_errors, read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
 FORMAT: Final = "flexkg-result"
@@ -236,7 +236,7 @@ def _validation(value: Any) -> bool:
     )
 
 
-_TYPES: Final = {
+_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "kind": lambda value: value in KINDS,
     "dataset": is_plain,
     "data_checksum": _text,
