@@ -18,6 +18,7 @@ from flexkg.paper.render import page_of
 from flexkg.paper.results import Result, load_all, save
 from flexkg.paper.runner import missing
 from flexkg.paper.workloads import read_registry, write_registry
+from results_page import with_summary
 
 ROOT = Path(__file__).resolve().parents[3]
 BOOK = the_paper()
@@ -59,6 +60,9 @@ def test_the_page_of_results_is_up_to_date():
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == text, again
     for name, image in images.items():
         assert (ROOT / "docs" / "img" / name).read_text(encoding="utf-8") == image, again
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == with_summary(readme, text), again
+    assert text.partition("| nell995 |")[2].partition("\n")[0] in readme
     there = {path.name for path in (ROOT / "docs" / "img").glob("results-*.svg")}
     assert there == set(images), "plots of the page that it no longer has"
 
