@@ -7,12 +7,14 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.pace import pace_of
 from flexkg.paper.plan import Job
 from flexkg.paper.plots import Point, draw_curves, draw_minutes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from flexkg.paper.pace import Pace
     from flexkg.paper.plan import Book
     from flexkg.paper.results import Result
 
@@ -116,22 +118,30 @@ def list_seeds(found: Sequence[Result]) -> str:
     return "\n".join([*lines, ""])
 
 
-def draw_runs(found: Sequence[Result], dataset: str, book: Book) -> str | None:
-    """MRR against minutes of training for the runs of a graph that answer all shapes without negation."""
+def draw_runs(
+    found: Sequence[Result], dataset: str, book: Book, paces: Mapping[str, Pace], old: Collection[str]
+) -> str | None:
+    """MRR against minutes of training for the runs of a graph that answer all shapes without negation.
+
+    Where something else used the device, minutes are those that the updates take alone, if that was measured of a run
+    with the same settings; `old` names runs whose settings have changed since.
+    """
     runs = [run for run in sorted(found, key=_order) if run.kind == "run" and run.dataset == dataset]
     models = {Job("run", dataset, str(entry["recipe"]), 0).recipe_name: name for name, entry in book.models.items()}
     # FLEX first, then the order of the plan, as in the other plots: a model has one colour.
     order = {recipe: place for place, recipe in enumerate(sorted(models, key=lambda recipe: models[recipe] != "FLEX"))}
-    runs.sort(key=lambda run: order.get(run.recipe, len(order)))
+    runs.sort(key=lambda run: (run.label != "", order.get(run.recipe, len(order))))
     panels: dict[str, list[Point]] = {}
     for name in AVERAGES:
         for run in runs:
             value = average_of(run, name)
             if value is not None:
-                minutes = run.seconds["train"] / 60
+                pace = pace_of(run, paces) if run.shared_device and _run(run) not in old else None
+                minutes = run.seconds["train"] / 60 if pace is None else pace.minutes(run.steps)
                 title = f"{models.get(run.recipe, run.recipe)} {run.label}".strip()
                 note = f"{title}, seed {run.seed}: {value:.1f} after {minutes:.1f} minutes on {run.device}"
-                panels.setdefault(name, []).append(Point(title, note, minutes, value, run.shared_device))
+                hollow = run.shared_device and pace is None
+                panels.setdefault(name, []).append(Point(title, note, minutes, value, hollow))
     if not panels:
         return None
     levels = {}

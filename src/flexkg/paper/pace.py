@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flexkg.paper.plan import Job
+    from flexkg.paper.results import Result
 
 FILE = "pace.json"
 
@@ -41,6 +42,17 @@ def read_paces(results: Path) -> dict[str, Pace]:
         return {row["run"]: Pace(**row) for row in read_json(path)["paces"]}
     except (KeyError, TypeError) as error:
         raise DataError(f"{path} has no paces: {error}.", hint="Restore it from version control.") from None
+
+
+def pace_of(result: Result, paces: Mapping[str, Pace]) -> Pace | None:
+    """What was measured of a run on the device that it was made on, with whichever seed; None if nothing was."""
+    for run, pace in paces.items():
+        dataset, _, stem = run.partition("/")
+        recipe, _, rest = stem.rpartition("-seed")
+        label = rest.partition("-")[2]
+        if (dataset, recipe, label, pace.device) == (result.dataset, result.recipe, result.label, result.device):
+            return pace
+    return None
 
 
 def keep_paces(results: Path, measured: Iterable[Pace]) -> None:

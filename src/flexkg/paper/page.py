@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flexkg.paper.cells import EPFO, NEGATION, outdated, recorded
 from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, draw_validations, list_runs, list_seeds
-from flexkg.paper.pace import list_paces, read_paces
+from flexkg.paper.pace import list_paces, pace_of, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, notes_of, number, page_of, triple
@@ -20,6 +19,7 @@ from flexkg.paper.workloads import read_registry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from flexkg.paper.cells import Filled
     from flexkg.paper.pace import Pace
@@ -66,12 +66,14 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     flex = {name: run for name in registry if (job := book.job("FLEX", name)) and (run := recorded(job, found))}
     parts = [_HEAD, _glance(pages, registry, paces), _CAVEATS, _queries(registry)]
     parts.append(list_repeats(read_repeats(folder), flex))
-    for dataset in pages["main-epfo"].table.datasets:
-        parts += _plots(dataset, pages, found, registry, images)
     jobs = missing(book.select("all"), book, [], registry)
     old = {
         job.name: reasons for job in jobs if (run := recorded(job, found)) and (reasons := outdated(run, job, registry))
     }
+    for dataset in pages["main-epfo"].table.datasets:
+        own = [run for run in found if run.dataset == dataset]
+        minutes = draw_runs(own, dataset, book, paces, old)
+        parts += _plots(dataset, pages, own, registry, minutes, images)
     parts += [_comparison(pages["comparison"]), list_paces(paces, jobs)]
     parts += [list_runs(found, old), list_seeds(found), "## The paper's tables\n"]
     for name, page in pages.items():
@@ -127,23 +129,31 @@ def _minutes(runs: Sequence[Result]) -> str:
 
 
 def _alone(runs: Sequence[Result], paces: Mapping[str, Pace]) -> str:
-    known = ((run, paces.get(f"{run.dataset}/{Path(run.name).stem}")) for run in runs)
+    known = ((run, pace_of(run, paces)) for run in runs)
     return next((f"{pace.minutes(run.steps):.1f}" for run, pace in known if pace is not None), "")
 
 
 def _plots(
-    dataset: str, pages: Mapping[str, Page], found: Sequence[Result], registry: Registry, images: dict[str, str]
+    dataset: str,
+    pages: Mapping[str, Page],
+    found: Sequence[Result],
+    registry: Registry,
+    minutes: str | None,
+    images: dict[str, str],
 ) -> list[str]:
     """The plots of a graph, once something was measured on it."""
     parts = []
     if (shapes := _draw_shapes(dataset, pages)) is not None:
         images[f"results-{dataset}.svg"] = shapes
         parts.append(f"![{dataset}: MRR by shape, the paper's and ours](img/results-{dataset}.svg)\n")
-    if (minutes := draw_runs(found, dataset, the_paper())) is not None:
+    if minutes is not None:
         images[f"results-{dataset}-minutes.svg"] = minutes
         parts.append(f"![{dataset}: MRR against minutes of training](img/results-{dataset}-minutes.svg)\n")
-    if any(run.shared_device for run in found if run.dataset == dataset):
-        parts.append("Hollow points: something else used the device meanwhile, so that it took longer than alone.\n")
+    if any(run.shared_device for run in found):
+        parts.append(
+            "Where something else used the device, minutes are those that the updates take alone, if that was\n"
+            "measured. Hollow points: it was not, and alone they would stand further to the left.\n"
+        )
     if (validations := draw_validations(found, dataset, "flex")) is not None:
         images[f"results-{dataset}-validations.svg"] = validations
         parts.append(f"![{dataset}: validation MRR by step](img/results-{dataset}-validations.svg)\n")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.page import results_page
 from flexkg.paper.plan import Job, the_paper
 from flexkg.paper.queries import save_queries
@@ -124,6 +125,29 @@ def test_validations_are_drawn_where_they_are_recorded(tmp_path):
     assert ">1100<" not in drawing  # no room
 
 
+def test_minutes_are_those_alone_where_they_were_measured(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    keep_paces(
+        tmp_path,
+        [
+            Pace("nell995/flex-seed1", 60.0, "a GPU", "2026-11-16"),
+            Pace("nell995/cone-seed1", 60.0, "another", "2026-11-16"),
+            Pace("nell995/betae-seed1", 60.0, "a GPU", "2026-11-16"),
+        ],
+    )
+    record(tmp_path, BOOK.job("FLEX", "nell995", seed=10), 0.25, shared_device=True)
+    record(tmp_path, BOOK.job("ConE", "nell995", seed=1), 0.25, shared_device=True)
+    now = BOOK.job("BetaE", "nell995", seed=1)
+    record(tmp_path, replace(now, overrides=(*now.overrides, "training.steps=7")), 0.25, shared_device=True)
+    text, images = results_page(tmp_path)
+    drawing = images["results-nell995-minutes.svg"]
+    assert "FLEX, seed 10: 25.0 after 1.0 minutes on a GPU" in drawing  # 1,000 steps
+    assert "ConE, seed 1: 25.0 after 10.0 minutes on a GPU" in drawing  # measured elsewhere
+    assert "BetaE, seed 1: 25.0 after 10.0 minutes on a GPU" in drawing  # with other settings
+    assert marks(drawing, "circle", "white") == 4  # these two, in two panels
+    assert "| nell995 | 57.8 / **25.0** | 28.2 / **25.0** | 6.7 / **25.0** | 10 | 10.0 † | 1.0 | a GPU |" in text
+
+
 def test_models_are_compared_over_the_seeds_that_both_have(tmp_path):
     write_registry(tmp_path, REGISTRY)
     pairs = [[BOOK.job(name, "fb15k-237", seed=1) for name in ("FLEX", other)] for other in ("ConE", "GQE")]
@@ -166,7 +190,7 @@ def test_runs_of_other_settings_are_marked_and_kept_apart(tmp_path):
     assert "- `fb15k-237/cone-seed10`:" not in text
     assert "| fb15k-237 | cone | 1, 10 | 25.00 ±0.00 |" in text
     assert text.count("`~`: made with settings or queries that have changed since.") == 1
-    assert "Hollow points: something else used the device meanwhile" in text
+    assert "Hollow points: it was not, and alone they would stand further to the left." in text
     assert "ConE, ours~" not in images["results-fb15k-237.svg"]
     record(tmp_path, replace(older, seed=1), 0.5)
     queries = {"seed": 7, "checksum": "other", "published": {}}
