@@ -44,15 +44,20 @@ def read_paces(results: Path) -> dict[str, Pace]:
         raise DataError(f"{path} has no paces: {error}.", hint="Restore it from version control.") from None
 
 
-def pace_of(result: Result, paces: Mapping[str, Pace]) -> Pace | None:
-    """What was measured of a run on the device that it was made on, with whichever seed; None if nothing was."""
+def find_pace(paces: Mapping[str, Pace], dataset: str, recipe: str, label: str) -> Pace | None:
+    """What was measured of a run with whichever seed; None if nothing was."""
     for run, pace in paces.items():
-        dataset, _, stem = run.partition("/")
-        recipe, _, rest = stem.rpartition("-seed")
-        label = rest.partition("-")[2]
-        if (dataset, recipe, label, pace.device) == (result.dataset, result.recipe, result.label, result.device):
+        graph, _, stem = run.partition("/")
+        trained, _, rest = stem.rpartition("-seed")
+        if (graph, trained, rest.partition("-")[2]) == (dataset, recipe, label):
             return pace
     return None
+
+
+def pace_of(result: Result, paces: Mapping[str, Pace]) -> Pace | None:
+    """What was measured of a run on the device that it was made on; None if nothing was."""
+    pace = find_pace(paces, result.dataset, result.recipe, result.label)
+    return pace if pace is not None and pace.device == result.device else None
 
 
 def keep_paces(results: Path, measured: Iterable[Pace]) -> None:
