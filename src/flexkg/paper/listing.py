@@ -10,6 +10,7 @@ from flexkg.paper.cells import EPFO, NEGATION
 from flexkg.paper.pace import pace_of
 from flexkg.paper.plan import Job
 from flexkg.paper.plots import Point, draw_curves, draw_minutes
+from flexkg.paper.render import LEGENDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,8 +25,7 @@ AVERAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """Names of the averages, what `flexkg evaluate` calls them, and the shapes that they are over."""
 
-SHARED = "† Something else used the device meanwhile: these times compare with no others."
-CHANGED = "`~`: made with settings or queries that have changed since."
+CHANGED, SHARED = (f"`{mark}`: {LEGENDS[mark]}." for mark in "~†")
 
 
 def average_of(result: Result, name: str) -> float | None:

@@ -9,7 +9,7 @@ from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, draw_vali
 from flexkg.paper.pace import list_paces, pace_of, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
-from flexkg.paper.render import Page, notes_of, number, page_of, triple
+from flexkg.paper.render import Page, marks, notes_of, number, page_of, triple
 from flexkg.paper.repeats import list_repeats, read_repeats
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import missing
@@ -310,10 +310,7 @@ def _cell(filled: Filled | None, kind: str) -> str:
     paper, ours, _ = triple(filled, kind)
     if kind == "time" and filled is not None and filled.ours is not None:
         # Days are the paper's measure; ours are seldom that long.
-        ours += f" d = {24 * 60 * filled.ours:.0f} min"
-    timed = kind == "time" or (filled is not None and filled.cell.column == "minutes")
-    if timed and filled is not None and any(result.shared_device for result in filled.results):
-        ours += " †"
+        ours = f"{number(filled.ours, kind)} d = {24 * 60 * filled.ours:.0f} min{marks(filled, kind)}"
     return _both(paper, ours)
 
 

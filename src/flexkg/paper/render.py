@@ -23,6 +23,13 @@ _ASKED = ("mrr", "error-bars", COMPARISON, "dimensions")
 """Kinds of tables whose figures depend on the queries of every shape."""
 
 
+LEGENDS = {
+    "~": "made with settings or queries that have changed since",
+    "†": "something else used the device meanwhile: these times compare with no others",
+}
+"""What the marks mean."""
+
+
 @dataclass(frozen=True)
 class Page:
     """A table with its cells filled as far as there are results."""
@@ -105,7 +112,7 @@ def number(value: float | None, kind: str) -> str:
 
 
 def triple(filled: Filled | None, kind: str) -> tuple[str, str, str]:
-    """The paper's value, ours and the difference, as text; `~` marks ours when its settings are no longer these."""
+    """The paper's value, ours with its marks, and the difference, as text."""
     if filled is None:
         return "", "", ""
     ours = number(filled.ours, kind)
@@ -113,13 +120,19 @@ def triple(filled: Filled | None, kind: str) -> tuple[str, str, str]:
         ours += " ({} to {})".format(*(number(100 * end, kind) for end in against.ci95))
     if filled.ours_error is not None:
         ours += f" ±{filled.ours_error:.3f}"
-    if filled.results and not filled.exact:
-        ours += "~"
+    ours += marks(filled, kind)
     paper = number(filled.cell.paper, kind)
     if filled.cell.paper_error is not None:
         paper += f" ±{filled.cell.paper_error:.3f}"
     difference = "" if filled.difference is None else _signed(filled.difference, kind)
     return paper, ours, difference
+
+
+def marks(filled: Filled, kind: str) -> str:
+    """`~` where settings are no longer these, a dagger at times that something else on the device made longer."""
+    timed = kind == "time" or filled.cell.column == "minutes"
+    shared = timed and any(result.shared_device for result in filled.results)
+    return "~" * bool(filled.results and not filled.exact) + " †" * shared
 
 
 def _signed(value: float, kind: str) -> str:
@@ -149,8 +162,10 @@ def print_pages(pages: Sequence[Page]) -> None:
         console.print(f"{page.table.title} ({page.table.unit})", style="bold", highlight=False, markup=False)
         console.print(page.table.source, style="dim", highlight=False, markup=False, soft_wrap=True)
         console.print(_grid(page))
-        if any(filled.results and not filled.exact for filled in page.cells):
-            console.print("~ made with settings or queries that have changed since", style="dim", highlight=False)
+        marked = {mark for filled in page.cells for mark in marks(filled, page.table.kind)}
+        for mark, text in LEGENDS.items():
+            if mark in marked:
+                console.print(f"{mark} {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
         for note in notes_of(page):
             console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
 

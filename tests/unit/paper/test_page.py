@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from flexkg.cli.main import run
 from flexkg.paper.cells import EPFO, NEGATION
 from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.page import results_page
@@ -164,7 +165,7 @@ def test_models_are_compared_over_the_seeds_that_both_have(tmp_path):
     assert "| nell995 | ConE |" not in text.partition("## Runs")[0]
     assert "| fb15k-237 | flex | 1, 10 | 26.00 ±1.41 | 26.00 ±1.41 | 26.00 ±1.41 |" in text
     assert "| `fb15k-237/cone-seed1` | a GPU | 1,000 | 10.0 † |  | 11.0 † | 1,000,000 † |" in text
-    assert "† Something else used the device meanwhile" in text
+    assert "`†`: something else used the device meanwhile" in text
     assert "- Ours on fb15k-237: seeds 1, 10." in text
     dots = ElementTree.fromstring(images["results-fb15k-237-minutes.svg"]).iter()
     notes = [part[0].text for part in dots if part.tag.endswith("circle")]
@@ -218,6 +219,17 @@ def test_a_run_of_some_shapes_has_no_average(tmp_path):
     assert "| `fb15k-237/transe-seed1` | a GPU | 1,000 | 10.0 |  | 11.0 | 1,000,000 | 30.0 |  |  |" in text
     assert "| mrr | 43.6 | 41.8 | 45.1 | **30.0** |" in text
     assert images == {}
+
+
+def test_times_of_shared_devices_are_marked_in_the_terminal_too(tmp_path, capsys):
+    write_registry(tmp_path, REGISTRY)
+    for job in jobs("dimensions")[:2]:
+        record(tmp_path, job, 0.25, shared_device=job.label == "d200")
+    assert run(["paper", "dimensions", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count("10.0 †") == out.count("†") - 1 == 1
+    assert "† something else used the device meanwhile" in out
+    assert "~" not in out
 
 
 def test_days_are_shown_in_minutes_too_and_dimensions_are_drawn(tmp_path):
