@@ -20,7 +20,7 @@ def with_summary(readme: str, page: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"README.md has no lines {BEGIN.strip()!r} and {END.strip()!r} to write between.")
-    glance = page.partition("## FLEX at a glance\n")[2].partition("## ")[0].strip()
+    glance = page.partition("## FLEX at a glance\n")[2].partition("\n#")[0].strip()
     return f"{before}{begin}\n{glance}\n\n{end}{after}"
 
 

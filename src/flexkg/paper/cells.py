@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flexkg.errors import DataError
 from flexkg.paper.plan import Job
 from flexkg.paper.results import changed_settings, find
-from flexkg.paper.tables import AVERAGE, COMPARISON
+from flexkg.paper.tables import AVERAGE, COMPARISON, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EPFO = ("1p", "2p", "3p", "2i", "3i", "pi", "ip", "2u", "up")
 NEGATION = ("2in", "3in", "inp", "pin", "pni")
 
-_OURS = ("dimensions", "metrics")
+_OURS = ("sweep", "metrics")
 """Kinds of tables that may have columns that the paper has not."""
 
 
@@ -240,13 +240,15 @@ def _metrics(_table: Table, row: Row, column: str, book: Book, _: Registry) -> d
     return {"jobs": () if job is None else (job,), "take": _mean_of(row.row, ("1p",))}
 
 
-def _dimensions(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
-    model = book.settings[table.name]["model"]
+def _sweep(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
+    model, setting, label = (str(book.settings[table.name][name]) for name in KINDS[table.kind])
     job = book.job(model, row.dataset)
-    assert job is not None
-    if str(job.config.model.dim) != row.row:
-        # The recipe's own dimension is the run of the main table.
-        job = book.job(model, row.dataset, label=f"d{row.row}", overrides=(f"model.dim={row.row}",))
+    if job is None:
+        raise KeyError(model)
+    section, key = setting.partition(".")[::2]
+    if str(job.config.model_dump(mode="json").get(section, {}).get(key)) != row.row:
+        # With the model's own setting it is the run of the main table.
+        job = book.job(model, row.dataset, label=f"{label}{row.row}", overrides=(f"{setting}={row.row}",))
     take: dict[str, Callable[[Result], float | None]] = {
         "validation MRR": lambda result: None if result.best is None else 100 * float(result.best["mrr"]),
         "test MRR": _mean_of("mrr", EPFO + NEGATION),
@@ -323,7 +325,7 @@ _MAKERS: dict[str, Callable[[Table, Row, str, Book, Registry], dict[str, Any]]] 
     "error-bars": _error_bars,
     COMPARISON: _comparison,
     "metrics": _metrics,
-    "dimensions": _dimensions,
+    "sweep": _sweep,
     "time": _time,
     "parameters": _parameters,
     "datasets": _datasets,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flexkg.paper.tables import Table
     from flexkg.paper.workloads import Registry
 
-_ASKED = ("mrr", "error-bars", COMPARISON, "dimensions")
+_ASKED = ("mrr", "error-bars", COMPARISON, "sweep")
 """Kinds of tables whose figures depend on the queries of every shape."""
 
 

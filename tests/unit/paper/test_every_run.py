@@ -17,7 +17,7 @@ from flexkg.paper.workloads import read_registry
 
 TRAINED = [
     "main-epfo", "main-negation", "comparison", "error-bars-epfo", "variants", "more-variants", "training-shapes",
-    "link-prediction", "dimensions", "running-time",
+    "link-prediction", "dimensions", "training-length", "running-time",
 ]  # fmt: skip
 SMALL = ["training.steps=2", "training.batch_size=32", "training.negatives=4", "training.warm_up=0", "model.dim=8"]
 
@@ -34,10 +34,9 @@ def tiny_book() -> Book:
     for name in TRAINED:
         table = paper.tables[name]
         rows = {row.row: replace(row, dataset="world") for row in table.rows}
-        if name in ("dimensions", "running-time"):
-            rows = {
-                str(size): replace(row, row=str(size)) for size, row in zip((8, 12, 16), rows.values(), strict=False)
-            }
+        sizes = {"dimensions": (8, 12, 16), "running-time": (8, 12, 16), "training-length": (2, 3)}.get(name)
+        if sizes is not None:
+            rows = {str(size): replace(row, row=str(size)) for size, row in zip(sizes, rows.values(), strict=False)}
         tables[name] = replace(table, rows=tuple(rows.values()))
     models = {
         name: {**entry, "set": [*entry.get("set", []), *small(entry["recipe"])], "datasets": {}}
@@ -65,8 +64,8 @@ def test_every_run_trains_is_evaluated_and_recorded(tmp_path):
     assert report.left == []
     found = load_all(place.results)
     # 5 models of the main tables, 2 of them with a second seed; 7 variants of FLEX, and 3 sets of shapes to train on;
-    # 5 link predictors; 2 more dimensions; 15 times.
-    assert len(found) == len(jobs) == 5 + 2 + 7 + 3 + 5 + 2 + 15 == 39
+    # 5 link predictors; 2 more dimensions, another length; 15 times.
+    assert len(found) == len(jobs) == 5 + 2 + 7 + 3 + 5 + 2 + 1 + 15 == 40
     assert missing(book.select(), book, found, registry) == []
     for name in TRAINED:
         page = page_of(book.tables[name], book, found, registry)

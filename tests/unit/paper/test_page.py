@@ -20,7 +20,7 @@ from flexkg.paper.render import page_of
 from flexkg.paper.results import Result, load_all, save
 from flexkg.paper.runner import missing
 from flexkg.paper.workloads import read_registry, write_registry
-from results_page import with_summary
+from results_page import BEGIN, END, with_summary
 
 ROOT = Path(__file__).resolve().parents[3]
 BOOK = the_paper()
@@ -98,6 +98,32 @@ def test_a_single_run_fills_its_cells_everywhere(tmp_path):
     shapes = images["results-nell995.svg"]
     assert marks(shapes, "rect", "#1d4ed8") == marks(shapes, "rect", "#9ca3af") == 1 + 14  # and one in the legend
     assert marks(images["results-nell995-minutes.svg"], "circle", "#1d4ed8") == 3  # two averages, and a legend
+
+
+def test_what_is_below_the_papers_is_named_by_shape_and_with_its_reason(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.2)
+    record(tmp_path, BOOK.job("FLEX", "nell995", seed=1), 0.9)
+    text = results_page(tmp_path)[0]
+    short = text.partition("### Where it is below the paper's")[2].partition("\n#")[0]
+    assert (
+        "- fb15k-237, EPFO: 20.0, the paper's 24.6 (1p −23.6, 2i −14.9, 3i −28.4, pi −7.4).\n  Rounds 7 and 8" in short
+    )
+    assert "negation" not in short.partition("\n  ")[0]  # 20.0 for 6.1
+    assert "nell995" not in short
+    assert "#what-was-tried" in short
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.9)
+    assert "### Where it is below the paper's" not in results_page(tmp_path)[0]
+
+
+def test_the_summary_of_the_readme_is_replaced_whole():
+    page = results_page(ROOT / "results")[0]
+    readme = with_summary(f"Before\n{BEGIN}\nold\n\n{END}After\n", page)
+    assert readme.startswith(f"Before\n{BEGIN}\nTest MRR")
+    assert readme.endswith(f"no others.\n\n{END}After\n")
+    assert "old" not in readme
+    with pytest.raises(SystemExit, match="to write between"):
+        with_summary("Nothing to replace", page)
 
 
 def test_at_a_glance_seeds_are_averaged(tmp_path):
@@ -243,7 +269,8 @@ def test_days_are_shown_in_minutes_too_and_dimensions_are_drawn(tmp_path):
     assert "| 200 | 3.5 / **0.0069 d = 10 min †** | 1.9 | 1.2 |" in text
     assert "| 1000 | 4.9 / **0.0069 d = 10 min** | 2.6 |" in text
     assert "- Ours were measured on: a GPU." in text
-    assert "![MRR and minutes of FLEX by dimension](img/results-dimensions.svg)" in text
+    assert "![FLEX by dimension: MRR and minutes](img/results-dimensions.svg)" in text
+    assert "results-training-length.svg" not in images  # of three lengths one is the main table's
     assert "| 400 | **21.0** | **21.0** | **21.0** | **21.0** | **10.0** |" in text
     drawing = ElementTree.fromstring(images["results-dimensions.svg"])
     assert sum(part.tag.endswith("circle") for part in drawing.iter()) == 5 * 5
