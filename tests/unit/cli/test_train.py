@@ -181,6 +181,25 @@ def test_the_folder_may_not_be_a_file_or_somebody_elses(tmp_path, workload, caps
     assert file.read_text() == "mine"
 
 
+@pytest.mark.parametrize(("processes", "ends"), [("1", "taken down\n"), ("2", "")])
+def test_one_of_several_processes_ends_without_taking_the_interpreter_down(processes, ends):
+    """Threads of a process group may still want Python then, and abort it."""
+    program = (
+        "import atexit, sys; atexit.register(print, 'taken down'); from flexkg.cli.main import main; "
+        "sys.argv[1:] = ['recipes', '--json']; main()"
+    )
+    environment = {**os.environ, "WORLD_SIZE": processes}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    said, _, rest = done.stdout.rpartition("}\n")
+    assert json.loads(f"{said}}}")
+    assert rest == ends
+    program = program.replace("['recipes', '--json']", "['recipes', '--nonsense']")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert "--nonsense" in done.stderr
+
+
 @pytest.mark.parametrize("rows", ["dense", "sparse"])
 def test_two_processes_train_as_one(tmp_path, workload, rows):
     """The same global batch gives the same weights, up to the order in which numbers are added."""
