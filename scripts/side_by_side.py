@@ -138,6 +138,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plan", type=Path, help="tables and runs in place of the paper's")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     given = parser.parse_args(arguments)
+    if given.workers < 1:
+        parser.error("--workers must be at least 1")
     until = time.monotonic() + 60 * given.minutes
     try:
         book = the_paper() if given.plan is None else Book.load(given.plan)

@@ -72,6 +72,9 @@ def test_runs_are_made_side_by_side_and_recorded(place):
     code, _, err = end(begin(place, "world/gqe-seed3"))
     assert code == 2
     assert "world/gqe-seed3 is no run that is missing" in err
+    code, _, err = end(begin(place, "--workers", "0"))
+    assert code == 2
+    assert "--workers must be at least 1" in err
 
 
 def test_what_would_not_end_in_time_does_not_begin(place):
