@@ -4,7 +4,7 @@
 
 For a machine that is lent for so many minutes. Each run is a process of its own (`flexkg paper run all --only RUN`), so
 that one prepares and compiles while others compute. How long a run takes is known from results/pace.json, or from
-earlier results of its recipe; one of which nothing is known may begin. What does not end is interrupted when the time
+earlier results of its recipe; one of which nothing is known may begin. What does not end is interrupted before the time
 is over, and goes on next time where its folder is still there. Names of runs after the options: these, in this order.
 """
 
@@ -17,6 +17,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flexkg.errors import DataError, FlexError
 from flexkg.kg.catalog import home
@@ -26,12 +27,18 @@ from flexkg.paper.results import load_all
 from flexkg.paper.runner import expected_seconds, missing
 from flexkg.paper.workloads import read_registry
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from flexkg.paper.pace import Pace
+    from flexkg.paper.results import Result
+
 ROOT = Path(__file__).resolve().parents[1]
 
 _BESIDE = 80.0
 """Seconds that a run takes beside its updates: to start, prepare, compile, validate, evaluate."""
-_GRACE = 60.0
-"""Seconds in which an interrupted run must have saved what it has."""
+_GRACE = 20.0
+"""Seconds before the end in which what still runs is interrupted, and saves what it has."""
 
 
 @dataclass
@@ -45,6 +52,7 @@ class Board:
     active: dict[str, tuple[subprocess.Popen[bytes], float]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    stopping: bool = False
 
     def begin(self, name: str) -> None:
         """Start a run; what it says goes to a file."""
@@ -66,8 +74,8 @@ class Board:
             del self.active[name]
             took = f"{(time.monotonic() - begun) / 60:.1f} minutes"
             if code == 0:
-                print(f"{name} recorded, {took}", flush=True)
-            elif code == 128 + signal.SIGINT:
+                print(f"{name} ended, {took}", flush=True)
+            elif self.stopping:
                 self.left.append(name)
                 print(f"{name} interrupted, {took}", flush=True)
             else:
@@ -76,15 +84,20 @@ class Board:
 
     def stop(self) -> None:
         """Interrupt what is running, so that it can go on another time."""
+        self.stopping = True
         for process, _ in self.active.values():
             process.send_signal(signal.SIGINT)
         end = time.monotonic() + _GRACE
-        while self.active and time.monotonic() < end:
-            time.sleep(0.1)
+        try:
+            while self.active and time.monotonic() < end:
+                time.sleep(0.1)
+                self.collect()
+        finally:
+            # Too slow, or interrupted twice: none must go on alone.
+            for process, _ in self.active.values():
+                process.kill()
+                process.wait()
             self.collect()
-        for name, (process, _) in self.active.items():
-            process.kill()
-            self.left.append(name)
 
     def _log(self, name: str) -> Path:
         return self.logs / f"{name.replace('/', '-')}.log"
@@ -93,9 +106,8 @@ class Board:
 def work(board: Board, workers: int, until: float) -> None:
     """Keep so many runs going until all are done or none would end in time."""
     try:
-        while time.monotonic() < until:
+        while (remaining := until - _GRACE - time.monotonic()) > 0:
             board.collect()
-            remaining = until - time.monotonic()
             fitting = (name for name, seconds in board.waiting.items() if seconds is None or seconds <= remaining)
             if len(board.active) < workers and (name := next(fitting, None)) is not None:
                 board.begin(name)
@@ -108,11 +120,12 @@ def work(board: Board, workers: int, until: float) -> None:
         board.left += board.waiting
 
 
-def expected(job: Job, results: Path, workers: int) -> float | None:
+def expected(job: Job, paces: Mapping[str, Pace], found: Sequence[Result], workers: int) -> float | None:
     """Seconds that a run may take among others, each of which has its share of the device; None if nobody knows."""
-    pace = find_pace(read_paces(results), job.dataset, job.recipe_name, job.label)
-    if pace is None:
-        return expected_seconds(job, load_all(results))
+    # A recipe with one setting changed, as in a sweep, is taken to be as fast as the recipe.
+    known = (find_pace(paces, job.dataset, job.recipe_name, label) for label in (job.label, ""))
+    if (pace := next(filter(None, known), None)) is None:
+        return expected_seconds(job, found)
     return _BESIDE + 60 * pace.minutes(job.config.training.steps) * workers
 
 
@@ -147,7 +160,8 @@ def main(arguments: list[str] | None = None) -> int:
         # Speed is measured with nothing beside it.
         jobs = [job for job in missing(book.select("all"), book, found, registry) if job.kind == "run"]
         jobs = chosen(jobs, given.runs)
-        waiting = {job.name: expected(job, given.results, given.workers) for job in jobs}
+        paces = read_paces(given.results)
+        waiting = {job.name: expected(job, paces, found, given.workers) for job in jobs}
     except FlexError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -158,6 +172,9 @@ def main(arguments: list[str] | None = None) -> int:
         if (value := getattr(given, option)) is not None:
             command += [f"--{option}", str(value)]
     board = Board(waiting, command, given.work / "logs")
+    # The runs are no part of this process's session: whatever ends it has to end them.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
         work(board, given.workers, until)
     except KeyboardInterrupt:

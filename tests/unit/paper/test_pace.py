@@ -14,27 +14,9 @@ from flexkg.paper.pace import FILE, Pace, keep_paces, list_paces, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.runner import missing
 from flexkg.paper.workloads import read_registry
+from unit.paper.plans import two_models
 
 ROOT = Path(__file__).resolve().parents[3]
-PLAN = """
-seed = 3
-
-[models.One]
-recipe = "flex-small"
-set = ["model.dim=8", "model.hidden=16", "training.batch_size=16", "training.shapes=1p", "training.steps=30"]
-
-[models.Two]
-recipe = "gqe"
-set = ["model.dim=8", "training.batch_size=16", "training.shapes=1p", "training.steps=30"]
-
-[content.tiny]
-title = "A tiny table"
-source = "a test"
-kind = "mrr"
-unit = "MRR × 100"
-columns = ["1p"]
-rows = [{ dataset = "world", row = "One", values = [10.0] }, { dataset = "world", row = "Two", values = [10.0] }]
-"""
 KEPT = Pace("world/gqe-seed3", 4.0, "cpu", "2026-11-16")
 
 
@@ -45,7 +27,7 @@ def pace(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_runs_are_measured_and_kept(tmp_path):
-    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "plan.toml").write_text(two_models())
     places = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
     assert run(["paper", "workload", "world", "--count", "20", *places]) == 0
     keep_paces(tmp_path / "results", [KEPT, Pace("other/flex-seed1", 2.5, "cpu", "2026-11-16")])
@@ -59,9 +41,7 @@ def test_runs_are_measured_and_kept(tmp_path):
         assert f"{name}: {paces[name].milliseconds:.2f} ms an update" in found.stdout
         assert 0 < paces[name].milliseconds < 10_000
     # One that fails does not leave the others waiting, and is the one that is told of.
-    (tmp_path / "plan.toml").write_text(
-        PLAN.replace('"training.shapes=1p", "training.steps=30"]', '"training.shapes=epppp"]', 1)
-    )
+    (tmp_path / "plan.toml").write_text(two_models(one="training.shapes=epppp"))
     failed = pace(tmp_path)
     assert failed.returncode == 2
     assert "epppp" in failed.stderr

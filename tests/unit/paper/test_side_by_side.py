@@ -13,35 +13,14 @@ import pytest
 from flexkg.cli.main import run
 from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.results import load_all
+from unit.paper.plans import two_models
 
 ROOT = Path(__file__).resolve().parents[3]
-SMALL = '"model.dim=8", "training.batch_size=16", "training.shapes=1p"'
-PLAN = f"""
-seed = 3
-
-[models.One]
-recipe = "flex-small"
-set = ["model.hidden=16", "training.steps=STEPS", "training.validate_every=20", {SMALL}]
-shapes = ["1p"]
-
-[models.Two]
-recipe = "gqe"
-set = ["training.steps=20", {SMALL}]
-shapes = ["1p"]
-
-[content.tiny]
-title = "A tiny table"
-source = "a test"
-kind = "mrr"
-unit = "MRR × 100"
-columns = ["1p"]
-rows = [{{ dataset = "world", row = "One", values = [10.0] }}, {{ dataset = "world", row = "Two", values = [10.0] }}]
-"""
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "plan.toml").write_text(PLAN.replace("STEPS", "20"))
+    (tmp_path / "plan.toml").write_text(two_models())
     options = ["--results", str(tmp_path / "results"), "--work", str(tmp_path / "work")]
     assert run(["paper", "workload", "world", "--count", "20", *options]) == 0
     return tmp_path
@@ -63,10 +42,10 @@ def test_runs_are_made_side_by_side_and_recorded(place):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[:2] == ["world/flex-small-seed3 begins", "world/gqe-seed3 begins"]
-    assert {line.split(",")[0] for line in lines[2:]} == {"world/flex-small-seed3 recorded", "world/gqe-seed3 recorded"}
+    assert {line.split(",")[0] for line in lines[2:]} == {"world/flex-small-seed3 ended", "world/gqe-seed3 ended"}
     results = load_all(place / "results")
     assert {result.recipe: result.shared_device for result in results} == {"flex-small": True, "gqe": True}
-    assert results[0].validations[-1]["step"] == 20
+    assert results[0].validations[-1]["step"] == 30
     # Nothing is missing any more, and what is asked for by name must be.
     assert end(begin(place)) == (0, "", "")
     code, _, err = end(begin(place, "world/gqe-seed3"))
@@ -82,40 +61,46 @@ def test_what_would_not_end_in_time_does_not_begin(place):
     code, out, _ = end(begin(place, "--workers", "1", "--minutes", "3"))
     assert code == 0
     assert "flex-small-seed3 begins" not in out
-    assert "world/gqe-seed3 recorded" in out
+    assert "world/gqe-seed3 ended" in out
     assert out.endswith("left: world/flex-small-seed3\n")
     [result] = load_all(place / "results")
     assert (result.recipe, result.shared_device) == ("gqe", False)
 
 
 def test_one_that_fails_is_named_with_what_it_said(place):
-    plan = place / "plan.toml"
-    plan.write_text(plan.read_text().replace("training.shapes=1p", "training.shapes=epppp", 1))
+    (place / "plan.toml").write_text(two_models(one="training.shapes=epppp"))
     code, out, _ = end(begin(place, "--workers", "2"))
     assert code == 1
-    assert "world/gqe-seed3 recorded" in out
+    assert "world/gqe-seed3 ended" in out
     [failed] = [line for line in out.splitlines() if "failed" in line]
     assert failed.startswith("world/flex-small-seed3 failed, ")
     assert "epppp" in Path(failed.partition(": ")[2]).read_text()
 
 
-def test_an_interrupted_run_goes_on(place):
-    plan = place / "plan.toml"
-    plan.write_text(plan.read_text().replace("training.steps=20", "training.steps=400", 1))
+@pytest.mark.parametrize(("number", "ends"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_goes_on(place, number, ends):
+    (place / "plan.toml").write_text(two_models(one="training.steps=400"))
     process = begin(place, "world/flex-small-seed3")
-    log = place / "work" / "logs" / "world-flex-small-seed3.log"
     metrics = "runs/world/flex-small-seed3-*/metrics.jsonl"
     for _ in range(600):
         if any(path.stat().st_size for path in (place / "work").glob(metrics)):
             break
         time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    code, out, err = end(process)
-    assert (code, err) == (130, "interrupted; the same command goes on\n")
+    process.send_signal(number)
+    code, out, _ = end(process)
+    assert code == ends
     assert "world/flex-small-seed3 interrupted" in out
-    assert "goes on next time" in log.read_text()
+    assert "goes on next time" in (place / "work" / "logs" / "world-flex-small-seed3.log").read_text()
     code, out, _ = end(begin(place, "world/flex-small-seed3"))
     assert code == 0
-    assert "world/flex-small-seed3 recorded" in out
+    assert "world/flex-small-seed3 ended" in out
     [result] = load_all(place / "results")
     assert result.steps == 400
+
+
+def test_all_is_over_when_the_time_is(place):
+    """Nothing is known of how long it takes, so it begins; by itself it would not end today."""
+    (place / "plan.toml").write_text(two_models(one="training.steps=1000000"))
+    code, out, _ = end(begin(place, "world/flex-small-seed3", "--minutes", "0.5"))
+    assert code == 0
+    assert out.endswith("left: world/flex-small-seed3\n")
