@@ -121,12 +121,12 @@ def list_seeds(found: Sequence[Result]) -> str:
 def draw_runs(
     found: Sequence[Result], dataset: str, book: Book, paces: Mapping[str, Pace], old: Collection[str]
 ) -> str | None:
-    """MRR against minutes of training for the runs of a graph that answer all shapes without negation.
+    """MRR against minutes of training, of a graph's runs for those that answer all shapes without negation.
 
     Where something else used the device, minutes are those that the updates take alone, if that was measured of a run
     with the same settings; `old` names runs whose settings have changed since.
     """
-    runs = [run for run in sorted(found, key=_order) if run.kind == "run" and run.dataset == dataset]
+    runs = [run for run in sorted(found, key=_order) if run.kind == "run"]
     models = {Job("run", dataset, str(entry["recipe"]), 0).recipe_name: name for name, entry in book.models.items()}
     # FLEX first, then the order of the plan, as in the other plots: a model has one colour.
     order = {recipe: place for place, recipe in enumerate(sorted(models, key=lambda recipe: models[recipe] != "FLEX"))}
@@ -153,11 +153,11 @@ def draw_runs(
     return draw_minutes(f"{dataset}: test MRR × 100 against minutes of training", panels, levels, "minutes of training")
 
 
-def draw_validations(found: Sequence[Result], dataset: str, recipe: str) -> str | None:
-    """Validation MRR over the steps of a recipe's runs on a graph; None where none is recorded."""
+def draw_validations(found: Sequence[Result], dataset: str) -> str | None:
+    """Validation MRR over the steps of FLEX's runs, of those of a graph; None where none is recorded."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in sorted(found, key=_order):
-        if (run.kind, run.dataset, run.recipe, run.label) != ("run", dataset, recipe, ""):
+        if (run.kind, run.recipe, run.label) != ("run", "flex", ""):
             continue
         for name, (_, shapes) in AVERAGES.items():
             curve = [

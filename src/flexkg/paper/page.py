@@ -128,27 +128,27 @@ def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, P
 def _short(pages: Mapping[str, Page]) -> str:
     """Averages of FLEX that are below the paper's, by which shapes, and why."""
     lines = []
-    for page, name in ((pages["error-bars-epfo"], "EPFO"), (pages["error-bars-negation"], "negation")):
-        for dataset in page.table.datasets:
-            cells = {column: page.cell(dataset, "FLEX", column) for column in page.table.columns}
-            gaps = {column: cell.difference for column, cell in cells.items() if cell and cell.difference is not None}
-            if round(gaps.pop(AVERAGE, 0.0), 1) >= 0:
-                continue
-            average = cells[AVERAGE]
-            assert average is not None
-            below = ", ".join(f"{shape} −{-gap:.1f}" for shape, gap in gaps.items() if round(gap, 1) < 0)
-            figures = f"{number(average.ours, 'mrr')}, the paper's {number(average.cell.paper, 'mrr')}"
-            lines.append(f"- {dataset}, {name}: {figures} ({below}).")
-            lines += [reason for place, reason in _REASONS.items() if place == (dataset, name)]
+    for name in AVERAGES:
+        main, seeds = pages[f"main-{name.lower()}"], pages[f"error-bars-{name.lower()}"]
+        for dataset in main.table.datasets:
+            both: dict[str, tuple[float, float]] = {}
+            for column in main.table.columns:
+                printed, mean = (page.cell(dataset, "FLEX", column) for page in (main, seeds))
+                if printed and mean and printed.cell.paper is not None and mean.ours is not None:
+                    both[column] = mean.ours, printed.cell.paper
+            low = {column: paper - ours for column, (ours, paper) in both.items() if round(paper - ours, 1) > 0}
+            if AVERAGE in low:
+                ours, paper = both[AVERAGE]
+                shapes = ", ".join(f"{shape} −{gap:.1f}" for shape, gap in low.items() if shape != AVERAGE)
+                lines.append(f"- {dataset}, {name}: {ours:.1f}, the paper's {paper:.1f} ({shapes}).")
+                lines += [reason for place, reason in _REASONS.items() if place == (dataset, name)]
     return "\n".join(["### Where it is below the paper's", "", *lines, ""]) if lines else ""
 
 
 def _mean(printed: Filled | None, seeds: Filled | None) -> str:
     """The paper's figure, and our mean over seeds; how far they spread is in the tables of error bars."""
     paper = "" if printed is None else number(printed.cell.paper, "mrr")
-    if seeds is None:
-        return paper
-    return _both(paper, number(seeds.ours, "mrr") + "~" * bool(seeds.results and not seeds.exact))
+    return _both(paper, "" if seeds is None else number(seeds.ours, "mrr") + marks(seeds, "mrr"))
 
 
 def _minutes(runs: Sequence[Result]) -> str:
@@ -184,7 +184,7 @@ def _plots(
             "Where something else used the device, minutes are those that the updates take alone, if that was\n"
             "measured. Hollow points: it was not, and alone they would stand further to the left.\n"
         )
-    if (validations := draw_validations(found, dataset, "flex")) is not None:
+    if (validations := draw_validations(found, dataset)) is not None:
         images[f"results-{dataset}-validations.svg"] = validations
         parts.append(f"![{dataset}: validation MRR by step](img/results-{dataset}-validations.svg)\n")
         parts.append("A validation ranks a sample of the queries; the weights of the best one are kept.\n")
