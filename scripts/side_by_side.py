@@ -3,14 +3,16 @@
     python scripts/side_by_side.py --workers 4 --minutes 28 --device cuda --source FOLDER
 
 For a machine that is lent for so many minutes. Each run is a process of its own (`flexkg paper run all --only RUN`), so
-that one prepares and compiles while others compute. How long a run takes is known from results/pace.json, or from
-earlier results of its recipe; one of which nothing is known may begin. What does not end is interrupted before the time
-is over, and goes on next time where its folder is still there. Names of runs after the options: these, in this order.
+that one prepares and compiles while others compute. How long a run takes alone is known from results/pace.json, or from
+earlier results of its recipe, and how far the others are from what they record; one of which nothing is known may
+begin. What does not end is interrupted before the time is over, and goes on next time where its folder is still there.
+Names of runs after the options: these, in this order.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import subprocess
 import sys
@@ -37,44 +39,98 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _BESIDE = 80.0
 """Seconds that a run takes beside its updates: to start, prepare, compile, validate, evaluate."""
+_FIRST_LOOK = 60.0
+"""Seconds of updates after which it shows how much faster several runs are together than one after another."""
 _GRACE = 20.0
 """Seconds before the end in which what still runs is interrupted, and saves what it has."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run beforehand."""
+
+    name: str
+    steps: int
+    seconds: float | None
+    """That its updates take alone, where that is known."""
+
+    def done(self, work: Path) -> float:
+        """The part of its updates that are done, by what it has recorded."""
+        files = list((work / "runs").glob(f"{self.name}-????????/metrics.jsonl"))
+        if not files:
+            return 0.0
+        # Runs of other settings have folders of their own; the one that goes on is the one written last.
+        lines = max(files, key=lambda path: path.stat().st_mtime).read_text().splitlines()
+        # The last line may be half written.
+        steps = (re.match(r'\{"step": (\d+)', line) for line in lines[-2:])
+        return max((int(found[1]) for found in steps if found), default=0) / self.steps
 
 
 @dataclass
 class Board:
     """What is to be done, what is being done, and what came of it."""
 
-    waiting: dict[str, float | None]
-    """Seconds that each run is expected to take, where that is known."""
+    waiting: list[Run]
     command: list[str]
-    logs: Path
-    active: dict[str, tuple[subprocess.Popen[bytes], float]] = field(default_factory=dict)
+    work: Path
+    active: dict[Run, tuple[subprocess.Popen[bytes], float]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     stopping: bool = False
+    together: float = 1.0
+    """How much faster the runs are side by side than one after another."""
+    _before: dict[Run, float] = field(default_factory=dict)
+    """The part of each run's updates that an earlier time had done."""
+    _ended: float = 0.0
+    """Seconds, each alone, of the updates of runs that ended."""
+    _computing: float | None = None
+    """When the first update was seen."""
 
-    def begin(self, name: str) -> None:
+    def next(self, remaining: float) -> Run | None:
+        """The first run that would end in time: what all have left to do, its own included, is shared among them."""
+        left = sum((run.seconds or 0.0) * (1 - run.done(self.work)) for run in self.active)
+        for run in self.waiting:
+            if run.seconds is None or _BESIDE + (left + run.seconds) / self.together <= remaining:
+                return run
+        return None
+
+    def look(self) -> None:
+        """See how fast the runs are together."""
+        done = self._ended + sum(map(self._gone, self.active))
+        if self._computing is None:
+            self._computing = time.monotonic() if done else None
+        elif (seconds := time.monotonic() - self._computing) > _FIRST_LOOK:
+            self.together = max(1.0, done / seconds)
+
+    def _gone(self, run: Run) -> float:
+        return (run.seconds or 0.0) * (run.done(self.work) - self._before[run])
+
+    def begin(self, run: Run) -> None:
         """Start a run; what it says goes to a file."""
-        self.logs.mkdir(parents=True, exist_ok=True)
+        name = run.name
+        self._log(name).parent.mkdir(parents=True, exist_ok=True)
         with self._log(name).open("wb") as log:
             # Ctrl-C is for this process, which hands it on once.
             process = subprocess.Popen(
                 [*self.command, "--only", name], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        self.active[name] = process, time.monotonic()
-        del self.waiting[name]
+        self.active[run] = process, time.monotonic()
+        self._before[run] = run.done(self.work)
+        self.waiting.remove(run)
         print(f"{name} begins", flush=True)
 
     def collect(self) -> None:
         """See which runs have ended, and how."""
-        for name, (process, begun) in list(self.active.items()):
+        for run, (process, begun) in list(self.active.items()):
             if (code := process.poll()) is None:
                 continue
-            del self.active[name]
+            del self.active[run]
+            name = run.name
+            self._ended += self._gone(run)
             took = f"{(time.monotonic() - begun) / 60:.1f} minutes"
             if code == 0:
-                print(f"{name} ended, {took}", flush=True)
+                faster = f", together {self.together:.2f} times as fast as alone" if self.together > 1 else ""
+                print(f"{name} ended, {took}{faster}", flush=True)
             elif self.stopping:
                 self.left.append(name)
                 print(f"{name} interrupted, {took}", flush=True)
@@ -100,7 +156,7 @@ class Board:
             self.collect()
 
     def _log(self, name: str) -> Path:
-        return self.logs / f"{name.replace('/', '-')}.log"
+        return self.work / "logs" / f"{name.replace('/', '-')}.log"
 
 
 def work(board: Board, workers: int, until: float) -> None:
@@ -108,25 +164,25 @@ def work(board: Board, workers: int, until: float) -> None:
     try:
         while (remaining := until - _GRACE - time.monotonic()) > 0:
             board.collect()
-            fitting = (name for name, seconds in board.waiting.items() if seconds is None or seconds <= remaining)
-            if len(board.active) < workers and (name := next(fitting, None)) is not None:
-                board.begin(name)
+            board.look()
+            if len(board.active) < workers and (run := board.next(remaining)) is not None:
+                board.begin(run)
             elif not board.active:
                 break
             else:
-                time.sleep(0.2)
+                time.sleep(0.5)
     finally:
         board.stop()
-        board.left += board.waiting
+        board.left += [run.name for run in board.waiting]
 
 
-def expected(job: Job, paces: Mapping[str, Pace], found: Sequence[Result], workers: int) -> float | None:
-    """Seconds that a run may take among others, each of which has its share of the device; None if nobody knows."""
+def expected(job: Job, paces: Mapping[str, Pace], found: Sequence[Result]) -> float | None:
+    """Seconds that the updates of a run may take alone; None if nobody knows."""
     # A recipe with one setting changed, as in a sweep, is taken to be as fast as the recipe.
     known = (find_pace(paces, job.dataset, job.recipe_name, label) for label in (job.label, ""))
     if (pace := next(filter(None, known), None)) is None:
         return expected_seconds(job, found)
-    return _BESIDE + 60 * pace.minutes(job.config.training.steps) * workers
+    return 60 * pace.minutes(job.config.training.steps)
 
 
 def chosen(jobs: list[Job], names: list[str]) -> list[Job]:
@@ -161,7 +217,7 @@ def main(arguments: list[str] | None = None) -> int:
         jobs = [job for job in missing(book.select("all"), book, found, registry) if job.kind == "run"]
         jobs = chosen(jobs, given.runs)
         paces = read_paces(given.results)
-        waiting = {job.name: expected(job, paces, found, given.workers) for job in jobs}
+        waiting = [Run(job.name, job.config.training.steps, expected(job, paces, found)) for job in jobs]
     except FlexError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -171,7 +227,7 @@ def main(arguments: list[str] | None = None) -> int:
     for option in ("source", "plan"):
         if (value := getattr(given, option)) is not None:
             command += [f"--{option}", str(value)]
-    board = Board(waiting, command, given.work / "logs")
+    board = Board(waiting, command, given.work)
     # The runs are no part of this process's session: whatever ends it has to end them.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
