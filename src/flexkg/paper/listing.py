@@ -127,10 +127,10 @@ def draw_runs(
     with the same settings; `old` names runs whose settings have changed since.
     """
     runs = [run for run in sorted(found, key=_order) if run.kind == "run"]
-    models = {Job("run", dataset, str(entry["recipe"]), 0).recipe_name: name for name, entry in book.models.items()}
-    # FLEX first, then the order of the plan, as in the other plots: a model has one colour.
-    order = {recipe: place for place, recipe in enumerate(sorted(models, key=lambda recipe: models[recipe] != "FLEX"))}
-    runs.sort(key=lambda run: (run.label != "", order.get(run.recipe, len(order))))
+    models = _models(dataset, book)
+    runs.sort(
+        key=lambda run: (run.label != "", list(models).index(run.recipe) if run.recipe in models else len(models))
+    )
     panels: dict[str, list[Point]] = {}
     for name in AVERAGES:
         for run in runs:
@@ -153,23 +153,35 @@ def draw_runs(
     return draw_minutes(f"{dataset}: test MRR × 100 against minutes of training", panels, levels, "minutes of training")
 
 
-def draw_validations(found: Sequence[Result], dataset: str) -> str | None:
-    """Validation MRR over the steps of FLEX's runs, of those of a graph; None where none is recorded."""
+def draw_validations(found: Sequence[Result], dataset: str, book: Book) -> str | None:
+    """Validation MRR over the trainings of a graph's runs; None where none is recorded.
+
+    Along the bottom is the part of a training that is done: those that are compared are equally long.
+    """
+    models = _models(dataset, book)
+    runs = [run for run in found if run.kind == "run" and not run.label and run.recipe in models and run.validations]
+    runs.sort(key=lambda run: (list(models).index(run.recipe), run.seed))
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for run in sorted(found, key=_order):
-        if (run.kind, run.recipe, run.label) != ("run", "flex", ""):
-            continue
+    for run in runs:
+        several = sum(other.recipe == run.recipe for other in runs) > 1
+        title = f"{models[run.recipe]}, seed {run.seed}" if several else models[run.recipe]
         for name, (_, shapes) in AVERAGES.items():
             curve = [
-                (float(each["step"]), 100 * fmean(each["shapes"][shape] for shape in shapes))
+                (100 * each["step"] / run.steps, 100 * fmean(each["shapes"][shape] for shape in shapes))
                 for each in run.validations
                 if set(shapes) <= set(each["shapes"])
             ]
             if curve:
-                panels.setdefault(name, {})[f"seed {run.seed}"] = curve
+                panels.setdefault(name, {})[title] = curve
     if not panels:
         return None
-    return draw_curves(f"{dataset}: validation MRR × 100 of FLEX while it is trained", panels, "step")
+    return draw_curves(f"{dataset}: validation MRR × 100 while training", panels, "% of the training")
+
+
+def _models(dataset: str, book: Book) -> dict[str, str]:
+    """What the paper calls a recipe, by recipe: FLEX first, then in the order of the plan; a model has one colour."""
+    names = sorted(book.models, key=lambda name: name != "FLEX")
+    return {Job("run", dataset, str(book.models[name]["recipe"]), 0).recipe_name: name for name in names}
 
 
 def _spread(values: Sequence[float | None]) -> str:

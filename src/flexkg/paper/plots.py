@@ -128,12 +128,16 @@ def draw_minutes(
             for point in points
         )
         left += width + _GAP
+    return _with_names(body, left - _GAP + 16, names)
+
+
+def _with_names(body: str, width: float, names: Sequence[str]) -> str:
+    """Panels as a picture, with what their marks mean below, three in a row."""
     bottom = _TOP + _INNER + _BOTTOM + 14
     for place, name in enumerate(names):
-        # Three in a row.
         x, y = 50 + 240 * (place % 3), bottom + 16 * (place // 3)
         body += _mark(x, y - 4, place, name) + svg.text(x + 10, y, name)
-    return svg.document(max(left - _GAP + 16, 760), bottom + 16 * -(-len(names) // 3), body)
+    return svg.document(max(width, 760), bottom + 16 * -(-len(names) // 3), body)
 
 
 def _mark(x: float, y: float, number: int, note: str, hollow: bool = False) -> str:
@@ -151,10 +155,9 @@ _TICKS = 6
 
 def draw_curves(title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], below: str) -> str:
     """Curves in panels beside each other, a mark at each point."""
-    names = dict.fromkeys(name for curves in panels.values() for name in curves)
-    looks = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
-    body = svg.text(44, 18, title, style='font-weight="bold"') + svg.legend(44, 38, looks)
-    left, width = 44.0, 300.0
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    body = svg.text(44, 18, title, style='font-weight="bold"')
+    left, width = 44.0, 330.0
     for name, curves in panels.items():
         points = [point for curve in curves.values() for point in curve]
         ticks = sorted({x for x, _ in points})
@@ -162,12 +165,13 @@ def draw_curves(title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[flo
         # As many as there is room for, the last among them.
         body += panel.frame(name, below) + panel.ticks(ticks[:: -math.ceil(len(ticks) / _TICKS)])
         for kind, curve in curves.items():
-            places = [(panel.x(x), panel.y(y)) for x, y in curve]
-            body += svg.line(places, looks[kind], 'stroke-width="2"')
-            for (x, y), (at, value) in zip(curve, places, strict=True):
-                body += _dot(at, value, looks[kind], f"{kind}: {y:.2f} at {x:g}")
+            place = names.index(kind)
+            points = [(panel.x(x), panel.y(y)) for x, y in curve]
+            body += svg.line(points, COLOURS[place % len(COLOURS)], 'stroke-width="2"')
+            for (x, y), (at, value) in zip(curve, points, strict=True):
+                body += _mark(at, value, place, f"{kind}: {y:.2f} at {x:g}")
         left += width + _GAP
-    return svg.document(left - _GAP + 16, _TOP + _INNER + _BOTTOM, body)
+    return _with_names(body, left - _GAP + 16, names)
 
 
 def _dot(x: float, y: float, colour: str, note: str, hollow: bool = False) -> str:

@@ -140,16 +140,51 @@ def test_validations_are_drawn_where_they_are_recorded(tmp_path):
     write_registry(tmp_path, REGISTRY)
     shapes = dict.fromkeys((*EPFO, *NEGATION), 0.25)
     for seed in (1, 10):
-        steps = [{"step": 100 * (at + 1), "mrr": 0.25, "shapes": shapes} for at in range(12)]
+        steps = [{"step": 100 * (at + 1), "mrr": 0.25, "shapes": shapes} for at in range(10)]
         record(tmp_path, BOOK.job("FLEX", "nell995", seed=seed), 0.25, validations=tuple(steps))
-    record(tmp_path, BOOK.job("ConE", "nell995", seed=1), 0.25, validations=tuple(steps))
+    half = [each | {"step": 2 * each["step"]} for each in steps[:3]]
+    record(tmp_path, BOOK.job("ConE", "nell995", seed=1), 0.25, validations=tuple(half), steps=2000)
+    record(tmp_path, BOOK.job("GQE", "nell995", seed=1), 0.25)  # older: nothing of it is known
     text, images = results_page(tmp_path)
-    assert "![nell995: validation MRR by step](img/results-nell995-validations.svg)" in text
+    assert "![nell995: validation MRR while training](img/results-nell995-validations.svg)" in text
     drawing = images["results-nell995-validations.svg"]
-    assert drawing.count("seed 10: 25.00 at ") == 2 * 12  # ConE's are another model's
-    assert drawing.count("<circle") == 2 * 2 * 12
-    assert {f">{step}<" in drawing for step in range(200, 1201, 200)} == {True}
-    assert ">1100<" not in drawing  # no room
+    assert drawing.count("FLEX, seed 10: 25.00 at ") == 2 * 10
+    assert drawing.count("ConE: 25.00 at ") == 2 * 3
+    assert drawing.count("<circle") == 2 * (10 + 10 + 3) + 3  # and three names
+    assert "GQE" not in drawing
+    assert drawing.count("ConE: 25.00 at 30<") == 2  # 600 of 2,000 steps
+    assert {f">{part}<" in drawing for part in range(20, 101, 20)} == {True}
+    assert ">90<" not in drawing  # no room
+
+
+def test_variants_are_set_against_flex_in_the_paper_and_here(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    for seed, value in ((1, 0.2), (10, 0.3)):
+        record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=seed), value)
+    assert "## Variants against FLEX" not in results_page(tmp_path)[0]
+    record(tmp_path, BOOK.job("FLEX-w/o-logic", "fb15k-237", seed=1), 0.24)
+    record(tmp_path, BOOK.job("FLEX-3F", "fb15k-237", seed=1), 0.25, steps=1)
+    record(tmp_path, BOOK.job("FLEX-1p", "fb15k-237", seed=1), 0.26)
+    section = results_page(tmp_path)[0].partition("## Variants against FLEX")[2].partition("\n## ")[0]
+    assert (
+        "| FLEX-w/o-logic | −2.04 | **−1.00** | −2.70 | **−1.00** | −0.86 | **−1.00** | −1.70 | **−1.00** |" in section
+    )
+    assert "| FLEX-3F | +0.29 | **+0.00** |" in section  # none is a figure, too
+    assert "| FLEX-1p |  |  |  |  |  |  | −1.90 | **+1.00** |" in section
+    assert "FLEX-2F" not in section
+    assert "~" not in section
+
+
+def test_an_older_variant_is_marked(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.2)
+    job = BOOK.job("FLEX-2F", "fb15k-237", seed=1)
+    config = job.config.model_dump(mode="json")
+    config["training"]["steps"] = 5
+    record(tmp_path, job, 0.21, config=config)
+    section = results_page(tmp_path)[0].partition("## Variants against FLEX")[2].partition("\n## ")[0]
+    assert "| FLEX-2F | +0.24 | **+1.00~** |" in section
+    assert "changed since" in section
 
 
 def test_minutes_are_those_alone_where_they_were_measured(tmp_path):
@@ -273,7 +308,7 @@ def test_days_are_shown_in_minutes_too_and_dimensions_are_drawn(tmp_path):
     assert "results-training-length.svg" not in images  # of three lengths one is the main table's
     assert "| 400 | **21.0** | **21.0** | **21.0** | **21.0** | **10.0** |" in text
     drawing = ElementTree.fromstring(images["results-dimensions.svg"])
-    assert sum(part.tag.endswith("circle") for part in drawing.iter()) == 5 * 5
+    assert sum(part.tag.endswith("circle") for part in drawing.iter()) == 5 * 5 + 5  # and their names
 
 
 @pytest.mark.parametrize("name", ["results-nell995.svg", "results-nell995-minutes.svg"])

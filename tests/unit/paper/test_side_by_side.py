@@ -13,6 +13,7 @@ import pytest
 from flexkg.cli.main import run
 from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.results import load_all
+from side_by_side import Board, Run
 from unit.paper.plans import two_models
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,6 +66,67 @@ def test_what_would_not_end_in_time_does_not_begin(place):
     assert out.endswith("left: world/flex-small-seed3\n")
     [result] = load_all(place / "results")
     assert (result.recipe, result.shared_device) == ("gqe", False)
+
+
+def progress(work: Path, run: Run, text: str, key: str = "01234567") -> None:
+    folder = work / "runs" / f"{run.name}-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "metrics.jsonl").write_text(text)
+
+
+def test_how_far_a_run_is_by_what_it_recorded(tmp_path):
+    run = Run("world/flex-seed1", 200, 60.0)
+    assert run.done(tmp_path) == 0
+    progress(tmp_path, run, "")
+    assert run.done(tmp_path) == 0
+    lines = '{"step": 50, "loss": 1.0}\n{"step": 100, "loss": 1.0}\n'
+    progress(tmp_path, run, lines)
+    assert run.done(tmp_path) == 0.5
+    progress(tmp_path, run, lines + '{"st')  # being written
+    assert run.done(tmp_path) == 0.5
+    progress(tmp_path, Run("world/flex-seed1-d200", 200, 60.0), '{"step": 200}\n')  # another run
+    assert run.done(tmp_path) == 0.5
+    progress(tmp_path, run, '{"step": 20}\n', "89abcdef")  # its settings have changed since
+    assert run.done(tmp_path) == 0.1
+
+
+def test_runs_share_what_time_is_left(tmp_path):
+    one, other, unknown = (
+        Run(f"world/{name}-seed1", 100, seconds) for name, seconds in (("a", 200), ("b", 100), ("c", None))
+    )
+    board = Board([other], [], tmp_path, active={one: (None, 0.0)})
+    # All of the first run's 200 seconds, 100 of its own, and 80 that it takes beside its updates.
+    assert board.next(379) is None
+    assert board.next(381) is other
+    progress(tmp_path, one, '{"step": 75, "loss": 1.0}\n')
+    assert board.next(229) is None
+    assert board.next(231) is other
+    board.together = 1.5
+    assert board.next(181) is other
+    board.waiting = [other, unknown]
+    assert board.next(1) is unknown
+
+
+def test_how_fast_runs_are_together_is_measured(tmp_path, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    one, other = Run("world/a-seed1", 100, 200.0), Run("world/b-seed1", 100, 100.0)
+    # The first goes on where it was interrupted at half.
+    board = Board([], [], tmp_path, active={one: (None, 0.0), other: (None, 0.0)}, _before={one: 0.5, other: 0.0})
+    progress(tmp_path, one, '{"step": 50, "loss": 1.0}\n')
+    board.look()
+    now = 2000.0  # until here nothing was computed
+    progress(tmp_path, one, '{"step": 51, "loss": 1.0}\n')
+    board.look()
+    now = 2050.0
+    progress(tmp_path, one, '{"step": 71, "loss": 1.0}\n')
+    board.look()
+    assert board.together == 1.0  # too early to say
+    now = 2100.0
+    progress(tmp_path, one, '{"step": 90, "loss": 1.0}\n')
+    progress(tmp_path, other, '{"step": 45, "loss": 1.0}\n')
+    board.look()
+    assert board.together == pytest.approx((0.4 * 200 + 0.45 * 100) / 100)
 
 
 def test_one_that_fails_is_named_with_what_it_said(place):
