@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flexkg.paper.cells import EPFO, NEGATION, outdated, recorded
+from flexkg.paper.glance import below, glance
 from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, draw_validations, list_runs, list_seeds
-from flexkg.paper.pace import list_paces, pace_of, read_paces
+from flexkg.paper.pace import list_paces, read_paces
 from flexkg.paper.plan import the_paper
 from flexkg.paper.plots import draw_curves, draw_shapes
-from flexkg.paper.render import Page, marks, notes_of, number, page_of, triple
+from flexkg.paper.render import Page, both, listed, marks, notes_of, number, page_of, triple
 from flexkg.paper.repeats import list_repeats, read_repeats
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import missing
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flexkg.paper.cells import Filled
-    from flexkg.paper.pace import Pace
     from flexkg.paper.plan import Book
     from flexkg.paper.results import Result
     from flexkg.paper.workloads import Entry, Registry
@@ -60,17 +60,6 @@ _CAVEATS = """\
 """
 
 
-_REASONS = {
-    ("fb15k-237", "EPFO"): """\
-  Rounds 7 and 8 under [what was tried](#what-was-tried) were for this: fewer near misses, an average of the weights,
-  twice as many negatives, more queries of two and three hops. Fewer near misses give some of it back and take more
-  from shapes with negation; the others changed little. Most of it is in `pi` and `2u`, which are not trained, as in the
-  paper. Not tried yet: a longer training ([FLEX by length of training](#flex-by-length-of-training)); the paper's took
-  days, and of our fifteen minutes two are used.""",
-}
-"""By graph and average: what was tried, and what stands in the way."""
-
-
 def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     """The page in Markdown, and its plots by file name (SVG)."""
     found = load_all(folder)
@@ -80,7 +69,7 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     paces = read_paces(folder)
     images: dict[str, str] = {}
     flex = {name: run for name in registry if (job := book.job("FLEX", name)) and (run := recorded(job, found))}
-    parts = [_HEAD, _glance(pages, registry, paces), _short(pages), _CAVEATS, _queries(registry)]
+    parts = [_HEAD, glance(pages, registry, paces), below(pages), _CAVEATS, _queries(registry)]
     parts.append(list_repeats(read_repeats(folder), flex))
     jobs = missing(book.select("all"), book, [], registry)
     old = {
@@ -101,70 +90,6 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
             parts.append(f"![{page.table.title}: MRR and minutes](img/results-{name}.svg)\n")
     parts.append(list_trials(read_trials(folder)))
     return "\n".join(part for part in parts if part), images
-
-
-def _glance(pages: Mapping[str, Page], registry: Registry, paces: Mapping[str, Pace]) -> str:
-    """What FLEX reached on each graph, beside the paper's."""
-    lines = [
-        "## FLEX at a glance",
-        "",
-        "Test MRR × 100, the paper's as in its main tables and **ours** as means over seeds; the minutes that ours",
-        "were trained, and those that the updates take where nothing else uses the device.",
-        "",
-        "| graph | 1p | EPFO | negation | our seeds | minutes | alone | device | queries the same as the paper's |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for dataset in pages["main-epfo"].table.datasets:
-        places = (("epfo", "1p"), ("epfo", AVERAGE), ("negation", AVERAGE))
-        printed, seeds = (
-            [pages[f"{table}-{shapes}"].cell(dataset, "FLEX", column) for shapes, column in places]
-            for table in ("main", "error-bars")
-        )
-        runs = list({result.name: result for cell in seeds if cell is not None for result in cell.results}.values())
-        published = registry[dataset].published["test"] if dataset in registry else ()
-        cells = [dataset, *map(_mean, printed, seeds), ", ".join(str(run.seed) for run in runs)]
-        cells += [_minutes(runs), _alone(runs, paces), ", ".join(dict.fromkeys(run.device for run in runs))]
-        lines.append("| " + " | ".join([*cells, _listed(published)]) + " |")
-    legends = [text for mark, text in (("~", CHANGED), ("†", SHARED)) if any(mark in line for line in lines)]
-    return "\n".join([*lines, "", *(line for text in legends for line in (text, ""))])
-
-
-def _short(pages: Mapping[str, Page]) -> str:
-    """Averages of FLEX that are below the paper's, by which shapes, and why."""
-    lines = []
-    for name in AVERAGES:
-        main, seeds = pages[f"main-{name.lower()}"], pages[f"error-bars-{name.lower()}"]
-        for dataset in main.table.datasets:
-            both: dict[str, tuple[float, float]] = {}
-            for column in main.table.columns:
-                printed, mean = (page.cell(dataset, "FLEX", column) for page in (main, seeds))
-                if printed and mean and printed.cell.paper is not None and mean.ours is not None:
-                    both[column] = mean.ours, printed.cell.paper
-            low = {column: paper - ours for column, (ours, paper) in both.items() if round(paper - ours, 1) > 0}
-            if AVERAGE in low:
-                ours, paper = both[AVERAGE]
-                shapes = ", ".join(f"{shape} −{gap:.1f}" for shape, gap in low.items() if shape != AVERAGE)
-                lines.append(f"- {dataset}, {name}: {ours:.1f}, the paper's {paper:.1f} ({shapes}).")
-                lines += [reason for place, reason in _REASONS.items() if place == (dataset, name)]
-    return "\n".join(["### Where it is below the paper's", "", *lines, ""]) if lines else ""
-
-
-def _mean(printed: Filled | None, seeds: Filled | None) -> str:
-    """The paper's figure, and our mean over seeds; how far they spread is in the tables of error bars."""
-    paper = "" if printed is None else number(printed.cell.paper, "mrr")
-    return _both(paper, "" if seeds is None else number(seeds.ours, "mrr") + marks(seeds, "mrr"))
-
-
-def _minutes(runs: Sequence[Result]) -> str:
-    if not runs:
-        return ""
-    ends = dict.fromkeys(f"{end(run.seconds['train'] for run in runs) / 60:.1f}" for end in (min, max))
-    return " to ".join(ends) + " †" * any(run.shared_device for run in runs)
-
-
-def _alone(runs: Sequence[Result], paces: Mapping[str, Pace]) -> str:
-    known = ((run, pace_of(run, paces)) for run in runs)
-    return next((f"{pace.minutes(run.steps):.1f}" for run, pace in known if pace is not None), "")
 
 
 def _plots(
@@ -206,7 +131,7 @@ def _asked(dataset: str, registry: Registry) -> list[str]:
     published, sampled = _queries_of(registry[dataset])
     if not sampled:
         return ["The test queries are the published ones, the same as the paper's.\n"]
-    return [f"Published test queries, the same as the paper's: {_listed(published)}. All others were sampled here.\n"]
+    return [f"Published test queries, the same as the paper's: {listed(published)}. All others were sampled here.\n"]
 
 
 def _draw_shapes(dataset: str, pages: Mapping[str, Page]) -> str | None:
@@ -302,7 +227,7 @@ def _queries(registry: Registry) -> str:
     ]
     for name, entry in sorted(registry.items()):
         published, sampled = _queries_of(entry)
-        cells = [_listed(published), _listed(sampled), str(entry.seed), f"`{entry.checksum[:12]}`"]
+        cells = [listed(published), listed(sampled), str(entry.seed), f"`{entry.checksum[:12]}`"]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
@@ -311,10 +236,6 @@ def _queries_of(entry: Entry) -> tuple[Sequence[str], Sequence[str]]:
     """The shapes whose test queries are the published ones, and the others."""
     published = entry.published["test"]
     return published, [shape for shape in entry.queries["test"] if shape not in published]
-
-
-def _listed(shapes: Sequence[str]) -> str:
-    return "all fourteen" if len(shapes) == 14 else " ".join(shapes) or "none"
 
 
 def _section(page: Page) -> str:
@@ -351,11 +272,7 @@ def _cell(filled: Filled | None, kind: str) -> str:
     if kind == "time" and filled is not None and filled.ours is not None:
         # Days are the paper's measure; ours are seldom that long.
         ours = f"{number(filled.ours, kind)} d = {24 * 60 * filled.ours:.0f} min{marks(filled, kind)}"
-    return _both(paper, ours)
-
-
-def _both(paper: str, ours: str) -> str:
-    return f"{paper} / **{ours}**" if paper and ours else paper or (f"**{ours}**" if ours else "")
+    return both(paper, ours)
 
 
 def _measured(page: Page) -> list[str]:

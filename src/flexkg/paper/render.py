@@ -135,6 +135,16 @@ def marks(filled: Filled, kind: str) -> str:
     return "~" * bool(filled.results and not filled.exact) + " †" * shared
 
 
+def both(paper: str, ours: str) -> str:
+    """The paper's value and ours in one cell of a page."""
+    return f"{paper} / **{ours}**" if paper and ours else paper or (f"**{ours}**" if ours else "")
+
+
+def listed(shapes: Sequence[str]) -> str:
+    """Shapes by name, unless it is all of them."""
+    return "all fourteen" if len(shapes) == 14 else " ".join(shapes) or "none"
+
+
 def _signed(value: float, kind: str) -> str:
     text = number(abs(value), "mrr" if kind == COMPARISON else kind)
     return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"

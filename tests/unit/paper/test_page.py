@@ -104,11 +104,17 @@ def test_what_is_below_the_papers_is_named_by_shape_and_with_its_reason(tmp_path
     write_registry(tmp_path, REGISTRY)
     record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.2)
     record(tmp_path, BOOK.job("FLEX", "nell995", seed=1), 0.9)
+    record(tmp_path, BOOK.job("Q2B", "fb15k-237", seed=1), 0.4)
     text = results_page(tmp_path)[0]
     short = text.partition("### Where it is below the paper's")[2].partition("\n#")[0]
-    assert (
-        "- fb15k-237, EPFO: 20.0, the paper's 24.6 (1p −23.6, 2i −14.9, 3i −28.4, pi −7.4).\n  Rounds 7 and 8" in short
+    lines = short.strip().splitlines()
+    assert lines[0] == "- fb15k-237, EPFO: 20.0, the paper's 24.6 (1p −23.6, 2i −14.9, 3i −28.4, pi −7.4)."
+    # Models of which all these shapes were measured, FLEX first.
+    assert lines[1] == (
+        "  Ours as parts of the paper's: FLEX 1p 0.46, 2i 0.57, 3i 0.41, pi 0.73; "
+        "Q2B 1p 0.97, 2i 1.29, 3i 0.88, pi 1.83."
     )
+    assert lines[2].startswith("  Rounds 7 and 8")
     assert "negation" not in short.partition("\n  ")[0]  # 20.0 for 6.1
     assert "nell995" not in short
     assert "#what-was-tried" in short
