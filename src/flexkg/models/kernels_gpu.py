@@ -17,9 +17,11 @@ from flexkg.models import programs_gpu
 if TYPE_CHECKING:
     from torch import Tensor
 
-KINDS = ("l1", "box", "cone", "dot")
-QUERY_PARTS = (1, 2, 2, 1)
-"""Vectors a query is packed of, and its gradient: point; centre, offset; axis, aperture (as `angles` has them)."""
+KINDS = ("l1", "box", "cone", "dot", "modulus")
+QUERY_PARTS = (1, 2, 2, 1, 2)
+"""Vectors a query is packed of, and its gradient: point; centre, offset; axis, aperture (as `angles` has them); vector;
+real and imaginary parts."""
+TABLE_PARTS = (1, 1, 1, 1, 2)
 
 _ROWS = 64
 _CANDIDATES = 16
@@ -107,11 +109,11 @@ def backward_table(
     grad: Tensor,
     atomic: bool = False,
 ) -> Tensor:
-    """Gradient (m, d) of the table; `atomic` adds where the candidates fall, in no fixed order."""
+    """Gradient (m, parts * d) of the table; `atomic` adds where the candidates fall, in no fixed order."""
     number = KINDS.index(kind)
     n, d, m = len(queries), queries.shape[1] // QUERY_PARTS[number], len(table)
     chunks, c = (1, m) if ids is None else ids.shape
-    out = queries.new_empty(m, d, dtype=torch.float32)
+    out = queries.new_empty(m, TABLE_PARTS[number] * d, dtype=torch.float32)
     if out.numel() == 0 or grad.numel() == 0:
         return out.zero_()
     sizes = n // chunks, c, d, outside - inside, inside

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from flexkg.models.plain import STRAIGHT, plain
+from flexkg.models.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PairKind = Literal["l1", "l2", "box", "cone", "dot", "modulus"]
 Reduction = Literal["sorted", "atomic"]
+
+_KERNELS = {"cpu": ("l1", "box", "cone", "dot"), "cuda": ("l1", "box", "cone", "dot", "modulus")}
+"""Kinds that have a kernel, by device."""
 
 BUDGET = 1 << 28
 """Bytes of temporaries beside arguments and results, unless the caller says otherwise: 256 MB."""
@@ -43,10 +46,11 @@ def pairs(
     """
     if ids is not None:
         ids = _checked(ids, len(queries[0]), len(table))
-    if kind in STRAIGHT or not _has_kernels(queries[0].device.type, queries[0].dtype, table.dtype):
+    device = queries[0].device.type
+    if kind not in _KERNELS.get(device, ()) or not _has_kernels(device, queries[0].dtype, table.dtype):
         return plain(kind, queries, table, ids, outside, inside, memory)
     result: Tensor
-    if queries[0].device.type == "cpu" and not torch.compiler.is_compiling():
+    if device == "cpu" and not torch.compiler.is_compiling():
         result = _Compiled.apply(kind, outside, inside, ids, table, *queries)  # type: ignore[no-untyped-call]
         return result
     result = _pairs(kind, queries, table, ids, outside, inside, reduction == "atomic")

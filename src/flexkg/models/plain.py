@@ -1,6 +1,6 @@
 """Distances by chunked tensor operations, wherever there is no kernel for them.
 
-Most are written down as the papers do and differentiated chunk by chunk. Straight lines, which have no kernel at all,
+Most are written down as the papers do and differentiated chunk by chunk. Straight lines, which have no kernel on a CPU,
 have their gradient written down too, and are opaque operators where torch.compile looks: it could not take a backward
 pass that differentiates, and would unroll the chunks.
 """

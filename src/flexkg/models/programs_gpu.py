@@ -34,14 +34,21 @@ def _distance(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, extra, inside):
         s = tl.abs(t1 * q0 - t0 * q1)
         c = tl.abs(t0 * q0 + t1 * q1)
         result = tl.maximum(s * q2 - c * q3, 0.0) + inside * tl.minimum(s, q3)
-    else:
+    elif KIND == 3:
         result = q0 * t0
+    else:
+        x = t0 - q0
+        y = t1 - q1
+        result = tl.sqrt(x * x + y * y)
     return result
 
 
 @triton.jit
 def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):
-    """Its derivatives, times g, by the candidate and by the first and second vector of the query."""
+    """Its derivatives, times g, by the candidate and by the first and second vector of the query.
+
+    By the second vector of a candidate, where it has one, it is the opposite of that by the query's.
+    """
     if KIND == 0:
         x = t0 - q0
         by_table = tl.where(x > 0, g, tl.where(x < 0, -g, 0.0))
@@ -68,10 +75,18 @@ def _slopes(KIND: tl.constexpr, q0, q1, q2, q3, t0, t1, g, extra, inside):
         by_first = -by_table
         edge = tl.where(size_s >= q3, inside * q2, 0.0)
         by_second = g * (edge - tl.where(outside, size_s * q3 + size_c * q2, 0.0))
-    else:
+    elif KIND == 3:
         by_table = g * q0
         by_first = g * t0
         by_second = by_first
+    else:
+        x = t0 - q0
+        y = t1 - q1
+        length = tl.sqrt(x * x + y * y)
+        scale = tl.where(length > 0, g / tl.where(length > 0, length, 1.0), 0.0)
+        by_table = x * scale
+        by_first = -by_table
+        by_second = -y * scale
     return by_table, by_first, by_second
 
 
@@ -90,7 +105,7 @@ def _query_parts(KIND: tl.constexpr, at, d, mask):
     q1 = q0
     q2 = q0
     q3 = q0
-    if KIND == 1:
+    if KIND == 1 or KIND == 4:
         q1 = tl.load(at + d, mask=mask, other=0.0)
     if KIND == 2:
         q2, q3 = _half(tl.load(at + d, mask=mask, other=0.0))
@@ -101,11 +116,13 @@ def _query_parts(KIND: tl.constexpr, at, d, mask):
 
 
 @triton.jit
-def _table_parts(KIND: tl.constexpr, at, mask):
+def _table_parts(KIND: tl.constexpr, at, d, mask):
     t0 = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     t1 = t0
     if KIND == 2:
         t0, t1 = _half(t0)
+    if KIND == 4:
+        t1 = tl.load(at + d, mask=mask, other=0.0).to(tl.float32)
     return t0, t1
 
 
@@ -127,8 +144,8 @@ def tile(
 
     Of cones the parts are those of `kernels_gpu._wide`.
     """
-    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 else 1)
-    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 else 1
+    PARTS: tl.constexpr = 4 if KIND == 2 else (2 if KIND == 1 or KIND == 4 else 1)
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 2 or KIND == 4 else 1
     pid = tl.program_id(0).to(tl.int64)
     high = tl.cdiv(per, BN)
     wide = tl.cdiv(c, BM)
@@ -152,7 +169,8 @@ def tile(
         if KIND == 2:
             q2 = tl.load(at_q + tl.cast(d, tl.int64) * per * 2, mask=in_rows, other=0.0)
             q3 = tl.load(at_q + tl.cast(d, tl.int64) * per * 3, mask=in_rows, other=0.0)
-            t1 = tl.load(at_t + tl.cast(d, tl.int64) * c, mask=in_columns, other=0.0)
+        if TABLE_PARTS > 1:
+            t1 = tl.load(at_t + tl.cast(d, tl.int64) * c, mask=in_columns, other=0.0).to(tl.float32)
         acc += _distance(
             KIND, q0[:, None], q1[:, None], q2[:, None], q3[:, None], t0[None, :], t1[None, :], extra, inside
         )
@@ -178,21 +196,22 @@ def gathered(
     BD: tl.constexpr,
 ):
     """Distances (n, c) of rows to the candidates that are listed for each."""
-    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 or KIND == 4 else 1
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 4 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(c, BC)
     row = pid // blocks
     places = (pid % blocks) * BC + tl.arange(0, BC)
     listed = places < c
     entities = tl.load(ids + (row // per) * c + places, mask=listed, other=0)
-    at_t = table + entities[:, None] * d
+    at_t = table + entities[:, None] * (TABLE_PARTS * d)
     acc = tl.zeros((BC, BD), tl.float32)
     for start in range(0, d, BD):
         dims = start + tl.arange(0, BD)
         inner = dims < d
         q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
         # Past the last dimension nothing differs, and the distance is 0.
-        t0, t1 = _table_parts(KIND, at_t + dims[None, :], listed[:, None] & inner[None, :])
+        t0, t1 = _table_parts(KIND, at_t + dims[None, :], d, listed[:, None] & inner[None, :])
         acc += _distance(KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, extra, inside)
     tl.store(out + row * c + places, tl.sum(acc, axis=1), mask=listed)
 
@@ -203,7 +222,8 @@ def to_queries(
     KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the packed queries, over all their candidates."""
-    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 or KIND == 4 else 1
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 4 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(d, BD)
     row = pid // blocks
@@ -220,8 +240,8 @@ def to_queries(
         else:
             entities = places.to(tl.int64)
         g = tl.load(grad + row * c + places, mask=listed, other=0.0)
-        at = table + entities[:, None] * d + dims[None, :]
-        t0, t1 = _table_parts(KIND, at, listed[:, None] & inner[None, :])
+        at = table + entities[:, None] * (TABLE_PARTS * d) + dims[None, :]
+        t0, t1 = _table_parts(KIND, at, d, listed[:, None] & inner[None, :])
         _, by_first, by_second = _slopes(
             KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, g[:, None], extra, inside
         )
@@ -239,13 +259,14 @@ def to_table(
     KIND: tl.constexpr, LISTED: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the table, over all rows that an entity is a candidate of."""
-    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 or KIND == 4 else 1
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 4 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(d, BD)
     entity = pid // blocks
     dims = (pid % blocks) * BD + tl.arange(0, BD)
     inner = dims < d
-    t0, t1 = _table_parts(KIND, table + entity * d + dims, inner)
+    t0, t1 = _table_parts(KIND, table + entity * (TABLE_PARTS * d) + dims, d, inner)
     if LISTED:
         begin = tl.load(offsets + entity)
         count = (tl.load(offsets + entity + 1) - begin) * per
@@ -253,6 +274,7 @@ def to_table(
         begin = entity
         count = tl.cast(per, tl.int64)
     acc = tl.zeros((BC, BD), tl.float32)
+    second = tl.zeros((BC, BD), tl.float32)
     for start in range(0, count, BC):
         step = start + tl.arange(0, BC)
         valid = step < count
@@ -267,9 +289,14 @@ def to_table(
         q0, q1, q2, q3 = _query_parts(
             KIND, queries + rows[:, None] * (PARTS * d) + dims[None, :], d, valid[:, None] & inner[None, :]
         )
-        by_table, _, _ = _slopes(KIND, q0, q1, q2, q3, t0[None, :], t1[None, :], g[:, None], extra, inside)
+        by_table, _, by_second = _slopes(KIND, q0, q1, q2, q3, t0[None, :], t1[None, :], g[:, None], extra, inside)
         acc += by_table
-    tl.store(out + entity * d + dims, tl.sum(acc, axis=0), mask=inner)
+        if TABLE_PARTS == 2:
+            second -= by_second
+    at_out = out + entity * (TABLE_PARTS * d) + dims
+    tl.store(at_out, tl.sum(acc, axis=0), mask=inner)
+    if TABLE_PARTS == 2:
+        tl.store(at_out + d, tl.sum(second, axis=0), mask=inner)
 
 
 @triton.jit
@@ -278,7 +305,8 @@ def to_table_atomic(
     KIND: tl.constexpr, BC: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the table, added up where the candidates fall."""
-    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 else 1
+    PARTS: tl.constexpr = 2 if KIND == 1 or KIND == 2 or KIND == 4 else 1
+    TABLE_PARTS: tl.constexpr = 2 if KIND == 4 else 1
     pid = tl.program_id(0).to(tl.int64)
     blocks = tl.cdiv(c, BC)
     row = pid // blocks
@@ -291,8 +319,11 @@ def to_table_atomic(
         inner = dims < d
         both = listed[:, None] & inner[None, :]
         q0, q1, q2, q3 = _query_parts(KIND, queries + row * (PARTS * d) + dims, d, inner)
-        t0, t1 = _table_parts(KIND, table + entities[:, None] * d + dims[None, :], both)
-        by_table, _, _ = _slopes(
+        at = entities[:, None] * (TABLE_PARTS * d) + dims[None, :]
+        t0, t1 = _table_parts(KIND, table + at, d, both)
+        by_table, _, by_second = _slopes(
             KIND, q0[None, :], q1[None, :], q2[None, :], q3[None, :], t0, t1, g[:, None], extra, inside
         )
-        tl.atomic_add(out + entities[:, None] * d + dims[None, :], by_table, mask=both, sem="relaxed")
+        tl.atomic_add(out + at, by_table, mask=both, sem="relaxed")
+        if TABLE_PARTS == 2:
+            tl.atomic_add(out + at + d, -by_second, mask=both, sem="relaxed")

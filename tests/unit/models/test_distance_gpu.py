@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from flexkg.models import distance, pairs, plain
+from flexkg.models import distance, pairs, plain, reference
 
 HAS_GPU = torch.cuda.is_available()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1" and find_spec("triton") is not None
 DEVICE = "cuda" if HAS_GPU else "cpu"
-PARTS = {"l1": 1, "box": 2, "cone": 2, "dot": 1}
+PARTS = {"l1": 1, "box": 2, "cone": 2, "dot": 1, "modulus": 1}
 on_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
 runs_kernels = pytest.mark.skipif(not (HAS_GPU or INTERPRETED), reason="needs a CUDA device")
 
@@ -39,6 +39,7 @@ SHAPES = [
 def operands(kind: str, n: int, m: int, d: int) -> tuple[list[Tensor], Tensor]:
     torch.manual_seed(n + m)
     scale = math.pi if kind == "cone" else 1.0
+    d = 2 * d if kind == "modulus" else d  # complex numbers, real parts first
     queries = [scale * (2 * torch.rand(n, d, device=DEVICE) - 1)]
     queries += [scale * torch.rand(n, d, device=DEVICE) for _ in range(PARTS[kind] - 1)]
     return queries, scale * (2 * torch.rand(m, d, device=DEVICE) - 1)
@@ -53,7 +54,10 @@ def expected(
         candidates = leaves[0][None].expand(len(queries[0]), -1, -1)
     else:
         candidates = leaves[0][ids.repeat_interleave(len(queries[0]) // len(ids), dim=0)]
-    result = plain.formula(kind, leaves[1:], candidates, 1.0, 0.02)
+    if kind == "modulus":
+        result = reference.modulus(leaves[1][:, None], candidates)
+    else:
+        result = plain.formula(kind, leaves[1:], candidates, 1.0, 0.02)
     return result.detach(), list(torch.autograd.grad(result, leaves, grad.double()))
 
 
@@ -85,8 +89,27 @@ def test_kernels(kind: str, shape: tuple[int, int, int, int | None, int], atomic
         close(gradient, wanted)
 
 
+@runs_kernels
+def test_numbers_that_are_equal_pull_nowhere() -> None:
+    """A length has no slope at 0, and what is not asked for in a tile must not become one."""
+    from flexkg.models import kernels_gpu
+
+    table = torch.randn(20, 2 * 7, device=DEVICE)
+    queries = table[:5].clone()
+    queries[:, 3] += 1
+    ids = torch.arange(5, device=DEVICE)[:, None]
+    settings = "modulus", queries, table, ids, 1.0, 0.02
+    grad = torch.ones(5, 1, device=DEVICE)
+    assert torch.allclose(kernels_gpu.forward(*settings), grad)
+    wanted = torch.zeros_like(table)
+    wanted[:5, 3] = -1
+    for atomic in (False, True):
+        assert torch.allclose(kernels_gpu.backward_table(*settings, grad, atomic), wanted)
+    assert torch.allclose(kernels_gpu.backward_queries(*settings, grad), -wanted[:5])
+
+
 @on_gpu
-@pytest.mark.parametrize("kind", ["l1", "box", "cone"])
+@pytest.mark.parametrize("kind", ["l1", "box", "cone", "modulus"])
 @pytest.mark.parametrize("table_type", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_through_autograd(kind: str, table_type: torch.dtype) -> None:
     queries, table = operands(kind, 64, 500, 96)
