@@ -98,9 +98,15 @@ def _is_open_file(path: Path, descriptor: int) -> bool:
 
 @contextmanager
 def atomic_file(path: Path | str) -> Iterator[Path]:
-    """Give a temporary path to write; it becomes `path` when the block ends well and is removed otherwise."""
+    """Give a temporary path to write; it becomes `path` when the block ends well and is removed otherwise.
+
+    A pipe or a device, such as /dev/stdout, is written to as it is: nothing can take its place.
+    """
     target = Path(os.path.realpath(path))
     with os_errors(path):
+        if (given := Path(path)).exists() and not (given.is_file() or given.is_dir()):
+            yield given
+            return
         if target.is_dir():
             raise DataError(f"{path} is a folder.", hint="Give the name of a file to write.")
         with _made_parents(target):
@@ -187,7 +193,9 @@ def sha256_file(path: Path | str) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON with a stable order of keys."""
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    # What is left of a file name that is not UTF-8 becomes an escape of JSON's own.
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -102,7 +102,8 @@ def _text_rows(path: Path, format: str, reading: Reading) -> Iterator[tuple[int,
     lines = _good_lines(path, reading)
     if format == TSV:
         for number, line in lines:
-            yield number, line.removesuffix("\n").split("\t")
+            if line != "\n":
+                yield number, line.removesuffix("\n").split("\t")
         return
     last = [0]
 
@@ -115,13 +116,16 @@ def _text_rows(path: Path, format: str, reading: Reading) -> Iterator[tuple[int,
     while True:
         first = last[0] + 1
         try:
-            yield first, next(reader)
+            row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             if "end of data" in str(error):
                 raise DataError(f"{path} line {first}: a quoted field is not closed.") from None
             reading.bad.add(path, first, f"not valid CSV ({error})")
+        else:
+            if row:
+                yield first, row
 
 
 def _good_lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
@@ -132,5 +136,4 @@ def _good_lines(path: Path, reading: Reading) -> Iterator[tuple[int, str]]:
             except UnicodeDecodeError:
                 reading.bad.add(path, line, "not valid UTF-8", data)
                 continue
-            if text:
-                yield line, text + "\n"
+            yield line, text + "\n"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError, MissingExtra
 from flexkg.kg.ingest.records import Batch
-from flexkg.kg.ingest.sources import TURTLE, open_bytes
+from flexkg.kg.ingest.sources import BYTE_ORDER_MARK, TURTLE, blocks, open_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,60 +57,80 @@ def read_rdf(path: Path, format: str, reading: Reading, texts: RdfTexts) -> Iter
         raise MissingExtra("Reading RDF", "rdf") from None
 
     literal, blank, named = pyoxigraph.Literal, pyoxigraph.BlankNode, pyoxigraph.NamedNode
-    total = path.stat().st_size
     entities: list[str] = []
     relations: list[str] = []
     literals = 0
-    with open_bytes(path) as (file, raw):
-        kind = pyoxigraph.RdfFormat.TURTLE if format == TURTLE else pyoxigraph.RdfFormat.N_TRIPLES
-        parser = pyoxigraph.parse(file, format=kind)
-        for subject, predicate, object, _ in _statements(path, parser, format, reading):
-            sort = type(object)
-            if sort is named:
-                tail = object.value
-            elif sort is blank:
-                tail = str(object)
-            elif sort is literal:
-                relation = predicate.value
-                if not texts.take(str(subject) if type(subject) is blank else subject.value, relation, object):
-                    literals += 1
-                continue
-            else:
-                # A quoted triple is no node of our graph either.
+    read = _turtle if format == TURTLE else _ntriples
+    for subject, predicate, object, _ in read(path, reading):
+        sort = type(object)
+        if sort is named:
+            tail = object.value
+        elif sort is blank:
+            tail = str(object)
+        elif sort is literal:
+            relation = predicate.value
+            if not texts.take(str(subject) if type(subject) is blank else subject.value, relation, object):
                 literals += 1
-                continue
-            entities.append(str(subject) if type(subject) is blank else subject.value)
-            entities.append(tail)
-            relations.append(predicate.value)
-            if len(relations) >= _ROWS:
-                yield Batch(entities, relations)
-                entities, relations = [], []
-                reading.tick(f"Reading {path.name}", raw.tell(), total)
-        reading.lexicon.prefixes.update(parser.prefixes)
+            continue
+        else:
+            # A quoted triple is no node of our graph either.
+            literals += 1
+            continue
+        entities.append(str(subject) if type(subject) is blank else subject.value)
+        entities.append(tail)
+        relations.append(predicate.value)
+        if len(relations) >= _ROWS:
+            yield Batch(entities, relations)
+            entities, relations = [], []
     reading.counts["literals"] += literals
     if relations:
         yield Batch(entities, relations)
 
 
-def _statements(path: Path, parser: Any, format: str, reading: Reading) -> Iterator[Any]:
-    """The parser's statements; a line of N-Triples that is wrong is noted and passed over."""
-    while True:
+def _turtle(path: Path, reading: Reading) -> Iterator[Any]:
+    """The statements of a whole file: Turtle has no lines to go on with after a mistake."""
+    import pyoxigraph
+
+    total = path.stat().st_size
+    with open_bytes(path) as (file, raw):
+        if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+            file.seek(0)
+        parser = pyoxigraph.parse(file, format=pyoxigraph.RdfFormat.TURTLE)
         try:
-            yield from parser
-            return
+            for count, statement in enumerate(parser, 1):
+                yield statement
+                if count % _ROWS == 0:
+                    reading.tick(f"Reading {path.name}", raw.tell(), total)
         except SyntaxError as error:
-            # The parser goes on with the next line; Turtle has no lines to go on with.
-            if format == TURTLE:
-                raise DataError(
-                    f"{path} is not valid Turtle: {error.msg}.", hint="Correct the file, or convert it to N-Triples."
-                ) from None
-            reading.bad.add(path, error.lineno or 0, _reason(error), error.text or "")
+            raise DataError(
+                f"{path} is not valid Turtle: {error.msg}.", hint="Correct the file, or convert it to N-Triples."
+            ) from None
         except UnicodeDecodeError:
             raise DataError(f"{path} is not UTF-8.", hint="Convert it to UTF-8 first.") from None
+        reading.lexicon.prefixes.update(parser.prefixes)
 
 
-def _reason(error: SyntaxError) -> str:
-    return error.msg.rpartition(": ")[2] or error.msg
+def _ntriples(path: Path, reading: Reading) -> Iterator[Any]:
+    """The statements of lines, many at a time; one that is wrong is noted and passed over."""
+    for block, first in blocks(path, reading):
+        try:
+            yield from _parsed(block)
+        except (SyntaxError, UnicodeDecodeError):
+            # After a mistake the parser may resume anywhere. So it is given every line by itself.
+            for number, line in enumerate(block.split(b"\n")[:-1], first):
+                try:
+                    yield from _parsed(line)
+                except UnicodeDecodeError:
+                    reading.bad.add(path, number, "not valid UTF-8", line)
+                except SyntaxError as error:
+                    reason = error.msg.rpartition(": ")[2] or error.msg
+                    reading.bad.add(path, number, reason.replace("end of file", "end of the line"), line)
+
+
+def _parsed(text: bytes) -> list[Any]:
+    import pyoxigraph
+
+    return list(pyoxigraph.parse(text, format=pyoxigraph.RdfFormat.N_TRIPLES))
 
 
 class RdfTexts:

@@ -30,8 +30,9 @@ _BY_SUFFIX = {
 }
 _KNOWN = ".tsv, .csv, .parquet, .nt or .ttl, each also with .gz"
 _BLOCK = 8 * 1024 * 1024
-_LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_LINE = 64 * 1024 * 1024
 _GZIP = b"\x1f\x8b"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def check_file(path: Path) -> None:
@@ -113,15 +114,15 @@ def blocks(path: Path, reading: Reading) -> Iterator[tuple[bytes, int]]:
         first = True
         while data := file.read(_BLOCK):
             if first:
-                data = data.removeprefix(b"\xef\xbb\xbf")
+                data = data.removeprefix(BYTE_ORDER_MARK)
                 first = False
             data = rest + data
             cut = data.rfind(b"\n") + 1
             data, rest = data[:cut], data[cut:]
-            if len(rest) > _LONGEST_LINE:
+            if len(rest) > LONGEST_LINE:
                 number = line + data.count(b"\n")
                 raise DataError(
-                    f"{path} line {number} is longer than {_LONGEST_LINE >> 20} MB.",
+                    f"{path} line {number} is longer than {LONGEST_LINE >> 20} MB.",
                     hint="Is it a text file with one triple a line?",
                 )
             if data:

@@ -12,7 +12,7 @@ import numpy as np
 from flexkg.errors import DataError
 from flexkg.kg.ingest.layout import Layout, find_layout
 from flexkg.kg.ingest.records import Batch
-from flexkg.kg.ingest.sources import CSV, blocks
+from flexkg.kg.ingest.sources import CSV, LONGEST_LINE, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 
     from flexkg.kg.ingest.records import Reading
 
+# The csv module's own limit, 131,072 characters, is less than a line may have.
+csv.field_size_limit(LONGEST_LINE)
+
 _NOT_UTF8 = "not valid UTF-8"
 _NUL = "holds a NUL byte"
+_TWICE = 'Close every quote, and write one inside a field twice: "".'
 _SURROGATES = re.compile("[\udc80-\udcff]")
 _ROWS = 100_000
 
@@ -62,7 +66,16 @@ def first_row(path: Path, block: bytes, separator: str, columns: str | None) -> 
     text = block[: end - 1].decode("utf-8", errors="replace")
     if "\0" in text:
         raise DataError(f"{path} looks like a binary file.", hint="Give a text file with one triple a line.")
-    row = next(csv.reader([text]), []) if separator == "," and '"' in text else text.split(separator)
+    if separator == "," and '"' in text:
+        # A quoted field may hold line breaks.
+        reader = csv.reader(_lines(block), strict=True)
+        try:
+            row = next(reader)
+        except csv.Error as error:
+            raise DataError(f"The first row of {path} is not valid CSV ({error}).", hint=_TWICE) from None
+        end = sum(len(line) + 1 for line in block.split(b"\n", reader.line_num)[: reader.line_num])
+    else:
+        row = text.split(separator)
     layout = find_layout(path, row, columns)
     return layout, end if layout.header else 0
 
@@ -239,7 +252,5 @@ def _note_broken(
     """A row that the csv module refuses; one that swallows the lines after it ends the import."""
     first = begin + sum(1 + sum(field.count("\n") for field in row) for row in rows)
     if line - first > 100 or "end of data" in error or "field larger" in error:
-        raise DataError(
-            f"{path} line {first}: a quoted field is not closed.", hint='Write a quote inside a field twice: "".'
-        )
+        raise DataError(f"{path} line {first}: a quoted field is not closed.", hint=_TWICE)
     reading.bad.add(path, first, f"not valid CSV ({error})")
