@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit, progress
+from flexkg.cli.output import AsJson, emit, in_markup, progress, visible
 from flexkg.errors import FlexError
 
 if TYPE_CHECKING:
@@ -104,26 +104,27 @@ def _answer_file(kg: KnowledgeGraph, queries: Path, out: Path, graph: str, limit
 
 def _render(answers: Answers, shown: list[dict[str, str]], explanations: list[Explanation]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
     from rich.tree import Tree
 
-    console = Console()
-    console.print(answers.query, markup=False, highlight=False, style="bold", soft_wrap=True)
+    console = Console(emoji=False)
+    console.print(visible(answers.query), markup=False, highlight=False, style="bold", soft_wrap=True)
     if answers.count == 0:
         console.print("No answers among the known facts.")
     elif explanations:
         for explanation in explanations:
-            tree = Tree(escape(explanation.answer.name), guide_style="dim")
+            tree = Tree(in_markup(explanation.answer.name), guide_style="dim")
             for fact in explanation.facts:
-                tree.add(escape(fact["text"]) + ("" if fact["split"] == "train" else f" [dim]({fact['split']})[/dim]"))
+                tree.add(
+                    in_markup(fact["text"]) + ("" if fact["split"] == "train" else f" [dim]({fact['split']})[/dim]")
+                )
             for text in explanation.absent:
-                tree.add(f"[dim]not known:[/dim] {escape(text)}")
+                tree.add(f"[dim]not known:[/dim] {in_markup(text)}")
             console.print(tree, highlight=False)
     else:
         table = Table("name", "entity", box=None, pad_edge=False)
         for row in shown:
-            table.add_row(escape(row["name"]), escape(row["entity"]), style=None)
+            table.add_row(in_markup(row["name"]), in_markup(row["entity"]), style=None)
         console.print(table)
     rest = answers.count - len(shown)
     plural = "" if answers.count == 1 else "s"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flexkg.cli.output import AsJson, Device, emit, progress
+from flexkg.cli.output import AsJson, Device, emit, in_markup, progress, visible
 from flexkg.errors import FlexError
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def show(found: Predictions, reasoning: Reasoning | None = None) -> None:
     """Print answers, and how they came about, for people."""
     from rich.console import Console
 
-    console = Console()
-    console.print(found.query, markup=False, highlight=False, style="bold", soft_wrap=True)
+    console = Console(emoji=False)
+    console.print(visible(found.query), markup=False, highlight=False, style="bold", soft_wrap=True)
     if len(found):
         _table(console, found)
     else:
@@ -103,7 +103,6 @@ def show(found: Predictions, reasoning: Reasoning | None = None) -> None:
 
 
 def _table(console: Console, found: Predictions) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     from flexkg.predictor.answers import mark
@@ -112,20 +111,25 @@ def _table(console: Console, found: Predictions) -> None:
     for heading in ("", "name", "entity", "score", "probability"):
         table.add_column(heading, justify="left" if heading in ("name", "entity") else "right")
     for answer in found:
-        cells = (str(answer.rank), escape(answer.name), escape(answer.entity), f"{answer.score:.2f}", mark(answer))
+        cells = (
+            str(answer.rank),
+            in_markup(answer.name),
+            in_markup(answer.entity),
+            f"{answer.score:.2f}",
+            mark(answer),
+        )
         table.add_row(*cells, style="green" if answer.known else None)
     console.print(table)
 
 
 def _tree(reasoning: Reasoning, id: int, above: Tree | None) -> Tree:
     """The computation graph as a tree, the query at its root."""
-    from rich.markup import escape
     from rich.tree import Tree
 
     from flexkg.predictor.explain import step_text
 
     step = reasoning.steps[id]
-    text = f"[bold]{escape(step.label)}[/bold]{escape(step_text(step))}"
+    text = f"[bold]{in_markup(step.label)}[/bold]{in_markup(step_text(step))}"
     tree = Tree(text, guide_style="dim") if above is None else above.add(text)
     for operand in step.operands:
         _tree(reasoning, operand, tree)
@@ -133,13 +137,12 @@ def _tree(reasoning: Reasoning, id: int, above: Tree | None) -> Tree:
 
 
 def _reasons(console: Console, reasoning: Reasoning) -> None:
-    from rich.markup import escape
     from rich.tree import Tree
 
     from flexkg.predictor.answers import mark
 
     for reason in reasoning.reasons:
-        tree = Tree(f"{escape(reason.answer.name)} ({mark(reason.answer)})", guide_style="dim")
+        tree = Tree(f"{in_markup(reason.answer.name)} ({mark(reason.answer)})", guide_style="dim")
         for line in reason.lines():
-            tree.add(escape(line))
+            tree.add(in_markup(line))
         console.print(tree, highlight=False)

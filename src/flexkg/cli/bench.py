@@ -83,7 +83,7 @@ def _render_engine(figures: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)
     table = Table("shape", title=f"exact answers a second on {figures['data']}, {figures['threads']} threads")
     kinds = [
         kind for kind in ("plain", "tensor", "compiled") if f"{kind}_queries_per_second" in figures["shapes"]["2p"]
@@ -117,7 +117,7 @@ def _render_sampling(figures: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)
     table = Table("split", "shape", title=f"queries with answers a second on {figures['data']}, {figures['device']}")
     for column in ("ours", "plain", "ratio"):
         table.add_column(column, justify="right")
@@ -146,7 +146,7 @@ def _render_scoring(figures: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)
     title = f"queries a second over {figures['entities']:,} entities, dimension {figures['dimension']}"
     table = Table("distance", title=f"{title}, {figures['threads']} threads, {figures['path']}")
     for column in ("plain", "cdist", "ratio", "ours", "ratio", "top 10", "peak MB"):
@@ -179,7 +179,7 @@ def _render_evaluation(figures: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)
     title = f"queries ranked a second among {figures['entities']:,} entities, dimension {figures['dimension']}"
     table = Table("shape", title=f"{title}, {figures['threads']} threads, {figures['device']}")
     for column in ("plain", "ours", "ratio", "ours, paper's distance"):
@@ -198,7 +198,7 @@ def _render_evaluation(figures: dict[str, Any]) -> None:
 def _render_training(figures: dict[str, Any]) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console(emoji=False)
     if "gpu" in figures:
         _render_training_gpu(figures["gpu"])
         return
@@ -221,7 +221,7 @@ def _render_training(figures: dict[str, Any]) -> None:
 def _render_training_gpu(row: dict[str, Any]) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console(emoji=False)
     console.print(
         f"training {row['recipe']} on {row['data']}, dimension {row['dimension']}, {row['batch_size']:,} queries with "
         f"{row['negatives']} negatives in a batch, {row['precision']}, {row['device']}"
@@ -252,7 +252,7 @@ def _render_serving(figures: dict[str, Any]) -> None:
     for clients, row in figures["clients"].items():
         times = f"{row['p50_ms']:.1f}", f"{row['p99_ms']:.1f}"
         table.add_row(clients, *times, f"{row['requests_per_second']:,.0f}", f"{row['requests']:,}", str(row["errors"]))
-    console = Console()
+    console = Console(emoji=False)
     console.print(table)
     memory = f", peak {figures['memory_mb']:,.0f} MB" if figures["memory_mb"] is not None else ""
     console.print(f"{figures['cores']} cores, listening after {figures['start_seconds']:.1f} s{memory}")

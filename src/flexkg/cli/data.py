@@ -92,7 +92,7 @@ def _emit(result: dict[str, Any], show: Callable[[dict[str, Any], Console], None
     def render() -> None:
         from rich.console import Console
 
-        show(result, Console(highlight=False))
+        show(result, Console(highlight=False, emoji=False))
 
     emit(result, as_json, render)
 
@@ -196,6 +196,6 @@ def terminal_progress() -> Iterator[TerminalProgress]:
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(),
     )
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, emoji=False)
     with progress.Progress(*columns, console=console, disable=not sys.stderr.isatty()) as bar:
         yield TerminalProgress(bar)

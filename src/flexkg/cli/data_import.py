@@ -79,7 +79,7 @@ def render(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)
     console.print(f"Imported {result['name']} into {result['path']}", markup=False, highlight=False, soft_wrap=True)
     table = Table(show_header=False)
     table.add_column()

@@ -260,7 +260,7 @@ def _render(result: dict[str, Any]) -> None:
 
     from flexkg.evaluation.report import rows
 
-    console = Console()
+    console = Console(emoji=False)
     beside = [name for name in ("baseline", "paper") if name in result]
     table = Table("shape", title=f"{result['recipe'] or result['model']} on {result['data']}, {result['split']}")
     for column in ("queries", "MRR", "95%", "hits@1", "hits@3", "hits@10", *beside):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
-from typing import Annotated, Any
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
@@ -30,6 +33,9 @@ from flexkg.cli import (
 from flexkg.errors import FlexError, QueryError
 from flexkg.query.shapes import SHAPES
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _LISTS = {
     "--shapes": frozenset(SHAPES),
     "--train-shapes": frozenset(SHAPES),
@@ -37,14 +43,35 @@ _LISTS = {
 }
 
 
+class _NobodyReadsError(Exception):
+    """The reader of our output has gone, as `head` does; nothing is wrong."""
+
+
 class _Root(typer.core.TyperGroup):
-    """Left alone, Typer turns Ctrl-C into an exit without a word."""
+    """Left alone, Typer turns Ctrl-C into an exit without a word, and a reader that has gone into a failure."""
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with _ending():
+            return super().make_context(*arguments, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _ending():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Abort from None
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Abort from None
+    except BrokenPipeError:
+        raise _NobodyReadsError from None
+    except SystemExit as end:
+        # Rich ends the process where the reader has gone.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise _NobodyReadsError from None
+        raise
 
 
 app = typer.Typer(
@@ -102,6 +129,14 @@ def _root(
 
 def main() -> None:
     """Run the command line; exit 0, 1 (our fault), 2 (the user's mistake, one `error:` line) or 130 (Ctrl-C)."""
+    # Streams may be closed (`>&-`), and names of files need not be UTF-8.
+    sys.stdin, sys.stdout, sys.stderr = (
+        Path(os.devnull).open(mode) if stream is None else stream  # noqa: SIM115 - for as long as the process lives
+        for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w"))
+    )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # A polite end, as from a job scheduler: unwind, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     code = run(sys.argv[1:])
@@ -128,10 +163,14 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of our output has gone, as `head` does; nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (_NobodyReadsError, BrokenPipeError):
+        _leave_output()
         return 0
+    except OSError as error:
+        from flexkg.kg.storage import explain_os_error
+
+        _leave_output()
+        return _fail(str(explain_os_error(error, "standard output", "use")))
     except MemoryError:
         return _fail("out of memory: use a smaller graph or query, or a machine with more memory")
     except Exception as error:  # the last resort: a sentence, not a traceback
@@ -144,6 +183,12 @@ def run(arguments: list[str]) -> int:
         )
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _leave_output() -> None:
+    """Let what is still to be printed go nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _joined(arguments: list[str]) -> list[str]:

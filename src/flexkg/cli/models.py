@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit
+from flexkg.cli.output import AsJson, emit, in_markup
 from flexkg.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,19 +84,19 @@ def _show_list(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("model", "operators", title=f"models, as they would be on {result['data']}")
+    table = Table("model", "operators", title=f"models, as they would be on {in_markup(result['data'])}")
     table.add_column("parameters", justify="right")
     for model in result["models"]:
         table.add_row(model["name"], " ".join(model["operators"]), f"{model['parameters']:,}")
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 def _show_one(model: dict[str, Any], data: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    table = Table("parameter", "shape", title=f"{model['name']} on {data}")
+    console = Console(emoji=False)
+    table = Table("parameter", "shape", title=f"{model['name']} on {in_markup(data)}")
     table.add_column("size", justify="right")
     for tensor in model["tensors"]:
         table.add_row(tensor["name"], " × ".join(map(str, tensor["shape"])), f"{tensor['parameters']:,}")
@@ -124,4 +124,4 @@ def _show_recipes(recipes: list[dict[str, str]]) -> None:
     table = Table("recipe", "model", "what it is")
     for recipe in recipes:
         table.add_row(recipe["name"], recipe["model"], recipe["description"])
-    Console().print(table)
+    Console(emoji=False).print(table)

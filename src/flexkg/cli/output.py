@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _SHOW_AFTER = 2.0
+_STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _shown: ContextVar[Console | None] = ContextVar("_shown", default=None)
 """Where the bar is that is shown now."""
 
@@ -46,6 +48,18 @@ def say(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+def visible(text: str) -> str:
+    """Text from a user's file for a terminal: what would steer it, such as an escape sequence, is spelt out."""
+    return _STEERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def in_markup(text: str) -> str:
+    """The same where Rich reads markup."""
+    from rich.markup import escape
+
+    return escape(visible(text))
+
+
 def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[], object]) -> None:
     """Print the result as JSON, or call `render` to print it for people."""
     if as_json:
@@ -60,7 +74,7 @@ def progress(what: str, unit: str, total: int | None = None) -> Iterator[Report]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

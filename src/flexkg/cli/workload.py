@@ -132,7 +132,7 @@ def _show(result: dict[str, Any]) -> None:
     for shape, by_split in result["shapes"].items():
         for split, row in by_split.items():
             table.add_row(Text(shape), split, f"{row['queries']:,}", *_sizes(row), _one_link(row["hardness"]))
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     console.print(table)
     console.print(
         Text(

@@ -114,6 +114,8 @@ def _render(result: dict[str, Any]) -> None:
             rate = entry and entry["queries_per_second"]
             cells += [f"{entry['queries']:,}" if entry else "", f"{rate:,.0f}" if rate else ""]
         table.add_row(*cells)
-    console = Console()
+    console = Console(emoji=False)
     console.print(table)
-    console.print(f"written to {result['path']} in {result['seconds']:.1f} s", style="dim", highlight=False)
+    console.print(
+        f"written to {result['path']} in {result['seconds']:.1f} s", style="dim", markup=False, highlight=False
+    )

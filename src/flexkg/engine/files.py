@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import islice
@@ -83,16 +84,16 @@ def through_file(
         raise DataError(f"The answers would overwrite the queries in {queries}.", hint="Choose another --out.")
     count = 0
     with os_errors(queries, "read"):
-        source = open_text(queries, "rt")
+        source = _open(queries)
     with source, atomic_file(out) as partial:
         lines = numbered(source, queries)
-        with open_text(partial, "wt", zipped=out.suffix == ".gz") as target:
+        with _open_text(partial, zipped=out.suffix == ".gz") as target:
             while block := list(islice(lines, lines_at_once)):
                 parsed = [read_query(dataset, line, queries, number) for number, line in block]
                 try:
                     target.writelines(work(parsed))
                 except FlexError as error:
-                    raise DataError(f"{queries} lines {block[0][0]} to {block[-1][0]}: {error}") from None
+                    raise _at_its_line(queries, block, parsed, work, error) from None
                 count += len(block)
                 progress(count)
         if count == 0:
@@ -101,27 +102,46 @@ def through_file(
     return count
 
 
-def open_text(path: Path, mode: str, *, zipped: bool | None = None) -> IO[str]:
-    """Open a text file, zipped if its name or the caller says so."""
-    if path.suffix == ".gz" if zipped is None else zipped:
-        # Level 1: answers are long lists of digits, and the default would take longer than answering.
-        return gzip.open(path, mode, encoding="utf-8", **({"compresslevel": 1} if "w" in mode else {}))  # type: ignore[call-overload,no-any-return]
-    return path.open(mode, encoding="utf-8")
+def _at_its_line(
+    path: Path,
+    block: Sequence[tuple[int, str]],
+    parsed: Sequence[FileQuery],
+    work: Callable[[list[FileQuery]], list[str]],
+    error: FlexError,
+) -> DataError:
+    """An error about some of many queries as one about the first line that has it."""
+    for (number, _), query in zip(block, parsed, strict=True):
+        try:
+            work([query])
+        except FlexError as own:
+            return DataError(f"{path} line {number}: {own}")
+    return DataError(f"{path} lines {block[0][0]} to {block[-1][0]}: {error}")
 
 
-def numbered(source: IO[str], path: Path) -> Iterator[tuple[int, str]]:
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _open_text(path: Path, *, zipped: bool) -> IO[str]:
+    # Level 1: answers are long lists of digits, and the default would take longer than answering.
+    return gzip.open(path, "wt", encoding="utf-8", compresslevel=1) if zipped else path.open("w", encoding="utf-8")
+
+
+def numbered(source: IO[bytes], path: Path) -> Iterator[tuple[int, str]]:
     """The lines that hold something, with their numbers."""
     number = 0
     while True:
         try:
-            line = source.readline(_LONGEST_LINE)
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+            data = source.readline(_LONGEST_LINE)
+            if len(data) >= _LONGEST_LINE:
+                raise DataError(f"{path} line {number + 1} is longer than {_LONGEST_LINE:,} bytes.")
+            # Some editors put a mark before the first line.
+            line = data.decode("utf-8" if number else "utf-8-sig")
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"{path} line {number + 1} cannot be read: {error}.") from None
-        if not line:
+        if not data:
             return
         number += 1
-        if len(line) >= _LONGEST_LINE:
-            raise DataError(f"{path} line {number} is longer than {_LONGEST_LINE:,} characters.")
         if line.strip():
             yield number, line
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from flexkg.compiled import compiled
 from flexkg.engine.ragged import Ragged, offsets_of
 from flexkg.threads import RUNS, kernel_threads, run_between
 
@@ -92,7 +93,7 @@ def _ones(typingctx: Any, word: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64), generate
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _find_pair(entity, relation, index):
     """Position of the pair (relation, entity), or -1."""
     if len(index.present) > 0:
@@ -115,7 +116,7 @@ def _find_pair(entity, relation, index):
     return np.int64(-1)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _collect(tails, start, stop, bottom, middle, top):
     """Put tails[start:stop] into the bitmap."""
     one = np.uint64(1)
@@ -130,7 +131,7 @@ def _collect(tails, start, stop, bottom, middle, top):
         bottom[b] = word | (one << np.uint64(tail & 63))
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _drain(bottom, middle, top, out, position):
     """Write the bitmap's members in order, and clear it."""
     one = np.uint64(1)
@@ -157,7 +158,7 @@ def _drain(bottom, middle, top, out, position):
     return position
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _project_rows(
     first, last, order, starts, lengths, members, relations, index, tails, universe, bottom, middle, top, out, counts
 ):
@@ -193,7 +194,7 @@ def _project_rows(
     return last, written
 
 
-@njit(nogil=True, cache=True, inline="always")
+@compiled(inline="always")
 def _reach(members, low, high, value):
     """First position in members[low:high] that is not below value, by galloping from low."""
     step = 1
@@ -210,7 +211,7 @@ def _reach(members, low, high, value):
     return low
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _combine_rows(
     first, last, operations, left_starts, left_lengths, left, right_starts, right_lengths, right, out, counts
 ):
@@ -262,7 +263,7 @@ def _combine_rows(
     return last, written
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _find_pairs(entities, relations, index, starts, lengths):
     """Where the tails of each (entity, relation) lie."""
     for row in range(len(entities)):
@@ -272,7 +273,7 @@ def _find_pairs(entities, relations, index, starts, lengths):
             lengths[row] = index.pair_offsets[pair + 1] - index.pair_offsets[pair]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _copy_rows(starts, lengths, members, offsets, out):
     """Write each row to its place."""
     for row in range(len(starts)):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from flexkg.compiled import compiled
 from flexkg.threads import share_out
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _BLOCK = 4096
 _REORDER = {"reassoc", "nsz"}
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _compare(block, value):
     """How many are above the value, and how many equal; what is not a number is neither."""
     zero, one = block.dtype.type(0), block.dtype.type(1)
@@ -32,7 +32,7 @@ def _compare(block, value):
     return above, equal
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _different(block, value):
     """How many differ from the value, and how many are not numbers."""
     zero, one = block.dtype.type(0), block.dtype.type(1)
@@ -43,7 +43,7 @@ def _different(block, value):
     return different, not_numbers
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _count(first, last, scores, hard_offsets, hard, easy_offsets, easy, above, equal, not_numbers, constant):
     width = scores.shape[1]
     rivals = np.empty(width, scores.dtype)

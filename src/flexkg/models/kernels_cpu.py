@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numba import njit
 
+from flexkg.compiled import compiled
 from flexkg.threads import share_out
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _NEAR = 8
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _l1_four(q, a, b, c, d):
     s0, s1, s2, s3 = q.dtype.type(0), q.dtype.type(0), q.dtype.type(0), q.dtype.type(0)
     for j in range(len(q)):
@@ -52,7 +52,7 @@ def _l1_four(q, a, b, c, d):
     return s0, s1, s2, s3
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _dot_four(q, a, b, c, d):
     s0, s1, s2, s3 = q.dtype.type(0), q.dtype.type(0), q.dtype.type(0), q.dtype.type(0)
     for j in range(len(q)):
@@ -64,7 +64,7 @@ def _dot_four(q, a, b, c, d):
     return s0, s1, s2, s3
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER, inline="always")
+@compiled(fastmath=_REORDER, inline="always")
 def _box_one(x, o, e, extra, inside, zero):
     """inside * min(a, o) + outside * relu(a - o), with min(a, o) = a - relu(a - o) and extra = outside - inside."""
     a = abs(x - e)
@@ -72,7 +72,7 @@ def _box_one(x, o, e, extra, inside, zero):
     return inside * a + extra * (beyond if beyond > zero else zero)
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _box_four(q, a, b, c, d, extra, inside):
     zero = q.dtype.type(0)
     s0, s1, s2, s3 = zero, zero, zero, zero
@@ -86,7 +86,7 @@ def _box_four(q, a, b, c, d, extra, inside):
     return s0, s1, s2, s3
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER, inline="always")
+@compiled(fastmath=_REORDER, inline="always")
 def _cone_one(ca, sa, cy, sy, ce, se, inside, zero):
     """Outside and inside of the cone from sines and cosines alone (see `distance.cone`)."""
     s, c = abs(se * ca - ce * sa), abs(ce * ca + se * sa)
@@ -94,7 +94,7 @@ def _cone_one(ca, sa, cy, sy, ce, se, inside, zero):
     return (outside if outside > zero else zero) + inside * (sy if sy < s else s)
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _cone_four(q, a, b, c, d, inside):
     zero = q.dtype.type(0)
     s0, s1, s2, s3 = zero, zero, zero, zero
@@ -112,7 +112,7 @@ def _cone_four(q, a, b, c, d, inside):
     return s0, s1, s2, s3
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _forward(first, last, kind, queries, table, ids, extra, inside, out):
     """Distances of tiles first to last; a tile is some candidates of one chunk and all of the chunk's rows."""
     chunks, width = ids.shape
@@ -144,7 +144,7 @@ def _forward(first, last, kind, queries, table, ids, extra, inside, out):
                             out[row, at + more] = s[more]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull_l1(x, y, g, into):
     none = x.dtype.type(0)
     for j in range(len(x)):
@@ -152,13 +152,13 @@ def _pull_l1(x, y, g, into):
         into[j] += g if away > none else (-g if away < none else none)
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull_dot(other, g, into):
     for j in range(len(other)):
         into[j] += g * other[j]
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER, inline="always")
+@compiled(fastmath=_REORDER, inline="always")
 def _box_slope(x, o, near, beyond, none):
     """Derivative by the candidate, x away from the centre, and the share of it that comes from the outside."""
     far = beyond if abs(x) > o else none
@@ -166,7 +166,7 @@ def _box_slope(x, o, near, beyond, none):
     return (step if x > none else (-step if x < none else none)), far
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull_box(centre, offset, e, near, beyond, to_centre, to_offset):
     none = e.dtype.type(0)
     for j in range(len(e)):
@@ -175,7 +175,7 @@ def _pull_box(centre, offset, e, near, beyond, to_centre, to_offset):
         to_offset[j] -= far
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull_box_table(centre, offset, e, near, beyond, into):
     none = e.dtype.type(0)
     for j in range(len(e)):
@@ -183,7 +183,7 @@ def _pull_box_table(centre, offset, e, near, beyond, into):
         into[j] += slope
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER, inline="always")
+@compiled(fastmath=_REORDER, inline="always")
 def _cone_slope(s, c, cy, sy, outside, inside, none):
     """Twice the derivative by the candidate's angle: d sin(x/2) = cos(x/2)/2, d cos(x/2) = -sin(x/2)/2."""
     on_s = (cy if outside else none) + (inside if abs(s) < sy else none)
@@ -192,7 +192,7 @@ def _cone_slope(s, c, cy, sy, outside, inside, none):
     return (by_s if s > none else (-by_s if s < none else none)) + (by_c if c > none else (-by_c if c < none else none))
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull_cone(ca, sa, cy, sy, ce, se, g, half, inside, to_axis, to_aperture):
     none = ca.dtype.type(0)
     for j in range(len(ca)):
@@ -203,7 +203,7 @@ def _pull_cone(ca, sa, cy, sy, ce, se, g, half, inside, to_axis, to_aperture):
         to_aperture[j] += g * (edge - ((abs(s) * sy[j] + abs(c) * cy[j]) if outside else none))
 
 
-@njit(nogil=True, cache=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def _pull_cone_table(ca, sa, cy, sy, ce, se, half, inside, into):
     none = ca.dtype.type(0)
     for j in range(len(ca)):
@@ -212,7 +212,7 @@ def _pull_cone_table(ca, sa, cy, sy, ce, se, half, inside, into):
         into[j] += half * _cone_slope(s, c, cy[j], sy[j], outside, inside, none)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _pull(kind, to_table, q, e, g, extra, inside, into):
     """Add g times the derivative of one distance to the gradient of its candidate or of its query."""
     # Parts are cut out first: within a loop, two places of one array might overlap, and it would not vectorise.
@@ -237,7 +237,7 @@ def _pull(kind, to_table, q, e, g, extra, inside, into):
             _pull_cone(ca, sa, cy, sy, e[:w], e[w:], g, half, inside, into[:w], into[w:])
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _backward_queries(first, last, kind, queries, table, ids, extra, inside, grad, out):
     """Gradients of tiles of rows first to last."""
     chunks, width = ids.shape
@@ -254,7 +254,7 @@ def _backward_queries(first, last, kind, queries, table, ids, extra, inside, gra
                     _pull(kind, False, queries[row], table[entity], grad[row, at], extra, inside, out[row])
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _backward_table(first, last, kind, queries, table, chunks, width, order, offsets, extra, inside, grad, out):
     """Gradients of tiles of entities first to last: each entity collects from the places that list it."""
     per = len(queries) // chunks
@@ -268,7 +268,7 @@ def _backward_table(first, last, kind, queries, table, chunks, width, order, off
                         _pull(kind, True, queries[row], table[entity], grad[row, at], extra, inside, out[entity])
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _group(ids, num_entities):
     """Places in `ids` sorted by entity, stably, and where each entity's places begin."""
     offsets = np.zeros(num_entities + 1, np.int64)
@@ -284,7 +284,7 @@ def _group(ids, num_entities):
     return order, offsets
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _merge(first, last, scores, base, values, ids):
     """Insert candidates base, base + 1, … into each row's sorted k best; an equal score keeps the lower id first."""
     k = values.shape[1]

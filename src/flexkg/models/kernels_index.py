@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from flexkg.compiled import compiled
 from flexkg.threads import share_out
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _RUN = 256
 """Dimensions whose sum fits 16 bits: 256 * 255 < 65,536."""
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _bounds(first, last, codes, points, edges, weights, shifts, errors, out, least):
     """Lower bounds of the distances of all queries to the entities of blocks first to last, and each block's least.
 

@@ -160,14 +160,14 @@ def print_list(pages: Sequence[Page]) -> None:
     grid.add_column("recorded", justify="right")
     for page in pages:
         grid.add_row(page.table.name, page.table.title, str(len(page.cells)), str(page.recorded))
-    Console().print(grid)
+    Console(emoji=False).print(grid)
 
 
 def print_pages(pages: Sequence[Page]) -> None:
     """Each table cell by cell, its columns downwards so that any terminal is wide enough."""
     from rich.console import Console
 
-    console = Console()
+    console = Console(emoji=False)
     for page in pages:
         console.print(f"{page.table.title} ({page.table.unit})", style="bold", highlight=False, markup=False)
         console.print(page.table.source, style="dim", highlight=False, markup=False, soft_wrap=True)

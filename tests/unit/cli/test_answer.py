@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -277,3 +278,47 @@ def test_version_and_help(flexkg):
     status, out, _ = flexkg("answer", "--help")
     assert status == 0
     assert "--explain" in out
+
+
+def test_a_line_of_a_file_that_cannot_be_read_is_named(flexkg, tmp_path):
+    queries, out = tmp_path / "q.jsonl", tmp_path / "out.jsonl"
+    line = b'{"q": "?x : borders(France, ?x)"}\n'
+    queries.write_bytes(line * 299 + b'{"q": "\xff"}\n' + line)
+    status, _, err = flexkg("answer", "world", "--queries", queries, "--out", out)
+    assert status == 2
+    assert "q.jsonl line 300 cannot be read: 'utf-8' codec can't decode byte 0xff" in err
+    queries.write_bytes(b"\xef\xbb\xbf" + line)
+    assert flexkg("answer", "world", "--queries", queries, "--out", out)[0] == 0
+    packed = bytearray(gzip.compress(line * 3000))
+    packed[40:60] = bytes(20)
+    zipped = tmp_path / "q.jsonl.gz"
+    zipped.write_bytes(packed)
+    status, _, err = flexkg("answer", "world", "--queries", zipped, "--out", tmp_path / "none")
+    assert status == 2
+    assert re.search(r"q\.jsonl\.gz line \d+ cannot be read: ", err)
+    assert not (tmp_path / "none").exists()
+
+
+def test_answers_go_into_a_pipe_or_a_device_as_they_are(tmp_path):
+    queries, pipe = tmp_path / "q.jsonl", tmp_path / "pipe"
+    queries.write_text('{"q": "?x : borders(Portugal, ?x)"}\n')
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    assert run(["answer", "world", "--queries", str(queries), "--out", str(pipe)]) == 0
+    assert reader.communicate(timeout=60)[0] == '{"answers":["country:ES"]}\n'
+    assert pipe.is_fifo()
+    command = [
+        sys.executable,
+        "-m",
+        "flexkg",
+        "answer",
+        "world",
+        "--queries",
+        queries,
+        "--out",
+        "/dev/stdout",
+        "--json",
+    ]
+    answers, told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.splitlines()
+    assert json.loads(answers) == {"answers": ["country:ES"]}
+    assert json.loads(told)["queries"] == 1

@@ -172,3 +172,11 @@ def test_the_command_itself(small_run):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["known_count"] == 5
     assert done.stderr == ""
+
+
+def test_a_query_of_a_file_that_cannot_be_asked_is_named_by_its_line(small_run, tmp_path, capsys):
+    queries = tmp_path / "q.jsonl"
+    queries.write_text(f'{{"q": "{QUERY}"}}\n\n{{"q": "?x : capital(?y, ?x)"}}\n{{"q": "{QUERY}"}}\n')
+    assert ask(small_run, "--queries", str(queries), "--out", str(tmp_path / "out.jsonl")) == 2
+    assert "q.jsonl line 3: " in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()

@@ -1,0 +1,107 @@
+"""What a terminal, a pipe, a full disk or a closed stream makes of the command, as real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from flexkg.cli.main import run
+from flexkg.cli.output import in_markup, visible
+
+QUERY = "?x : !borders(France, ?x)"
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "flexkg", *arguments]
+
+
+def begin(*arguments: str, **more) -> subprocess.Popen[str]:
+    return subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True, **more)
+
+
+@pytest.mark.parametrize("options", [["--limit", "4000"], ["--limit", "4000", "--json"]])
+def test_a_reader_that_goes_is_no_failure(options):
+    process = begin("answer", "world", QUERY, *options, stdout=subprocess.PIPE)
+    process.stdout.close()
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110 - a device
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_full_disk_is_named(options):
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        process = begin("answer", "world", QUERY, *options, stdout=full)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err.startswith("error: Cannot use standard output: No space left on device.")
+    assert err.count("\n") == 1
+
+
+def test_streams_may_be_closed():
+    line = f"{sys.executable} -m flexkg answer world '?x : borders(France, ?x)' --json >&- <&-"
+    done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["flexkg.cli.main", "typer", "flexkg.api"])
+def test_an_interrupt_at_any_time_ends_with_a_word(module):
+    """While parts are loaded at the start, and later when a command needs them."""
+    code = f"""
+import os, signal, sys
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Watch())
+sys.argv = ["flexkg", "answer", "world", {QUERY!r}]
+from flexkg.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_names_cannot_steer_a_terminal(tmp_path, capsys):
+    (tmp_path / "x.tsv").write_text("urn:key:1\tex:book:of\turn:house:2\nurn:key:1\tex:book:of\tred\x1b[31m[bold]\n")
+    assert run(["data", "import", "--train", str(tmp_path / "x.tsv"), "--out", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    assert run(["answer", str(tmp_path / "out"), "?x : ex:book:of(urn:key:1, ?x)"]) == 0
+    out = capsys.readouterr().out
+    assert "?x : ex:book:of(urn:key:1, ?x)" in out
+    assert "urn:house:2" in out
+    assert r"red\x1b[31m[bold]" in out
+    assert "\x1b" not in out
+    assert visible("東京\u3000é\u2028") == "東京\u3000é\\u2028"
+    assert in_markup("a[/red]\n") == "a\\[/red]\\n"
+
+
+def test_a_folder_may_be_called_anything(tmp_path, capsys):
+    folder = tmp_path / "a[" / "red]"
+    folder.parent.mkdir()
+    (tmp_path / "x.tsv").write_text("a\tr\tb\n")
+    assert run(["data", "import", "--train", str(tmp_path / "x.tsv"), "--out", str(folder)]) == 0
+    assert run(["models", "--data", str(folder)]) == 0
+    assert run(["models", "gqe", "--data", str(folder)]) == 0
+    assert "a[/red]" in capsys.readouterr().out
+
+
+def test_file_names_need_not_be_utf8(tmp_path):
+    source, out = (os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/a\xff.tsv", b"/out\xff"))
+    with open(source, "w") as file:  # noqa: PTH123 - pathlib would do as well
+        file.write("a\tr\tb\n")
+    done = subprocess.run(
+        command("data", "import", "--train", source, "--out", out, "--json"),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"out\udcff" in done.stdout
+    shown = subprocess.run(command("data", "info", out), capture_output=True, timeout=120, check=False)
+    assert shown.returncode == 0
