@@ -92,6 +92,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plan", type=Path, help="tables and runs in place of the paper's")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args(arguments)
+    if given.together < 1:
+        parser.error("--together must be at least 1")
     place = Place(given.results, given.work, given.source)
     try:
         jobs = chosen(the_paper() if given.plan is None else Book.load(given.plan), place, given.only)

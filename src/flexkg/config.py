@@ -48,7 +48,8 @@ def _check_shapes(shapes: Iterable[str]) -> None:
         try:
             template_for(shape)
         except ValueError:
-            raise ValueError(f"unknown shape {shape!r}; the names are {', '.join(SHAPES)}") from None
+            names = f"the names are {', '.join(SHAPES)}, and others go by their keys, such as epep^"
+            raise ValueError(f"unknown shape {shape!r}; {names}") from None
 
 
 class TrainingSettings(Section):
@@ -88,7 +89,7 @@ class TrainingSettings(Section):
     weight_decay: NonNegativeFloat = 0.0
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Decay of the average of weights that is evaluated; 0 evaluates the weights themselves."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     checkpoint_every: NonNegativeInt = 0
     """Steps between checkpoints; 0 leaves it to the program."""
     validate_every: NonNegativeInt = 0

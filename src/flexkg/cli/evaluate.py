@@ -132,10 +132,11 @@ def find_queries(
             if own.shapes(split):
                 own.check_data(run.dataset)
                 return own
+    extra = {shape: template_for(shape) for shape in run.config.training.shapes if shape not in SHAPES}
     order = Order(
         splits=(split,),
-        shapes=tuple(SHAPES),
-        templates={shape: template_for(shape) for shape in run.config.training.shapes if shape not in SHAPES},
+        shapes=(*SHAPES, *extra),
+        templates=extra,
         seed=run.config.training.seed,
     )
     can_be_built = order.shapes_of(split)

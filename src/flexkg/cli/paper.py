@@ -133,9 +133,15 @@ def workload_command(
 ) -> None:
     """Fix the queries that results on a graph are measured with: their seed and checksum go to workloads.toml."""
     from flexkg.errors import DataError
+    from flexkg.paper.results import is_plain
     from flexkg.paper.runner import open_dataset
     from flexkg.paper.workloads import build, read_registry, write_registry
 
+    if not is_plain(data):
+        raise DataError(
+            f"{data} cannot be the name of a graph in results.",
+            hint="Give a name of plain letters, digits, '.', '_' and '-', such as that of a folder that is here.",
+        )
     place = _place(results, source, work, data_home)
     dataset = open_dataset(data, source)
     registry = read_registry(results)

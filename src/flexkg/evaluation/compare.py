@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def load_values(path: Path) -> tuple[dict[str, ShapeValues], dict[str, Any]]:
                 if about.get("format") != FORMAT or about.get("version") != VERSION:
                     raise broken
                 return {shape: _values(file, shape, mark) for shape, mark in about["queries"].items()}, about
-        except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, EOFError):
+        except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError):
             raise broken from None
 
 

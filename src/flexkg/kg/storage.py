@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flexkg.errors import DataError
+from flexkg.errors import DataError, FlexError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,7 +55,7 @@ def os_errors(path: Path | str, doing: str = "write") -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, busy: DataError | None = None) -> Iterator[None]:
+def locked(path: Path, busy: FlexError | None = None) -> Iterator[None]:
     """Keep other processes out of the block, where the system has locks; beside `path` a file says so meanwhile.
 
     Who comes second waits, or gets the error `busy` if there is one.

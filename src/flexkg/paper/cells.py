@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.paper.plan import Job
-from flexkg.paper.results import changed_settings, find
+from flexkg.paper.results import changed_settings, find, plain_name
 from flexkg.paper.tables import AVERAGE, COMPARISON, KINDS
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class Filled:
             "result": paths[0] if len(paths) == 1 else paths or None,
         }
         if self.cell.paper_error is not None:
-            content |= {"paper_error": self.cell.paper_error, "ours_error": _rounded(self.ours_error)}
+            content["paper_error"] = self.cell.paper_error
+        if self.cell.paper_error is not None or self.ours_error is not None:
+            content["ours_error"] = _rounded(self.ours_error)
         if self.results:
             content["exact"] = self.exact
         if self.comparison is not None and (against := self.against) is not None:
@@ -115,7 +117,7 @@ def cells_of(table: Table, book: Book, registry: Registry) -> list[Cell]:
         made = [_cell(table, row, place, book, registry) for place in range(len(table.columns))]
         # A row that the paper says nothing of is one of our own.
         ours = table.kind in _OURS or all(cell.paper is None for cell in made)
-        cells += [cell for cell in made if cell.paper is not None or (ours and cell.jobs)]
+        cells += [cell for cell in made if cell.paper is not None or (ours and (cell.jobs or cell.live is not None))]
     return cells
 
 
@@ -125,7 +127,8 @@ def _cell(table: Table, row: Row, place: int, book: Book, registry: Registry) ->
         extra = _MAKERS[table.kind](table, row, column, book, registry)
     except KeyError as error:
         raise DataError(f"The table {table.name} cannot be about {error.args[0]!r} ({row.row}, {column}).") from None
-    paper = extra.pop("paper", row.values[place])
+    printed = extra.pop("paper", None)
+    paper = printed if row.values[place] is None else row.values[place]
     return Cell(table.name, row.dataset, row.row, column, paper, row.errors[place], **extra)
 
 
@@ -248,22 +251,15 @@ def _sweep(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict
     section, key = setting.partition(".")[::2]
     if str(job.config.model_dump(mode="json").get(section, {}).get(key)) != row.row:
         # With the model's own setting it is the run of the main table.
-        job = book.job(model, row.dataset, label=f"{label}{row.row}", overrides=(f"{setting}={row.row}",))
-    take: dict[str, Callable[[Result], float | None]] = {
-        "validation MRR": lambda result: None if result.best is None else 100 * float(result.best["mrr"]),
-        "test MRR": _mean_of("mrr", EPFO + NEGATION),
-        "test EPFO": _mean_of("mrr", EPFO),
-        "test negation": _mean_of("mrr", NEGATION),
-        "minutes": lambda result: float(result.seconds["train"]) / 60,
-    }
-    return {"jobs": (job,), "take": take[column]}
+        job = book.job(model, row.dataset, label=plain_name(f"{label}{row.row}"), overrides=(f"{setting}={row.row}",))
+    return {"jobs": (job,), "take": _SWEPT[column]}
 
 
 def _time(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
     settings = book.settings[table.name]
     recipe, *changes = settings["models"][column]
     # Two columns may be one recipe with different settings; the label keeps their files apart.
-    label = "-".join([_plain(change) for change in changes] + [f"d{row.row}"])
+    label = plain_name("-".join([_plain(change) for change in changes] + [f"d{row.row}"]))
     job = Job(
         "time",
         row.dataset,
@@ -346,6 +342,16 @@ def _mean_of(metric: str, shapes: tuple[str, ...]) -> Callable[[Result], float |
         return 100 * fmean(float(found[shape][metric]) for shape in shapes)
 
     return take
+
+
+_SWEPT: dict[str, Callable[[Result], float | None]] = {
+    "validation MRR": lambda result: None if result.best is None else 100 * float(result.best["mrr"]),
+    "test MRR": _mean_of("mrr", EPFO + NEGATION),
+    "test EPFO": _mean_of("mrr", EPFO),
+    "test negation": _mean_of("mrr", NEGATION),
+    "minutes": lambda result: float(result.seconds["train"]) / 60,
+}
+"""The columns of a sweep."""
 
 
 def _plain(change: str) -> str:

@@ -6,22 +6,31 @@ from functools import cache
 
 from flexkg.config import build_model, load_recipe
 from flexkg.kg.benchmarks import BENCHMARKS
+from flexkg.kg.catalog import resolve
+from flexkg.kg.dataset import SPLITS
 
 
 @cache
 def count_parameters(recipe: str, overrides: tuple[str, ...], dataset: str) -> int:
-    """How many parameters a recipe's model has on a graph of the catalog."""
+    """How many parameters a recipe's model has on a graph."""
     import torch
 
-    graph = BENCHMARKS[dataset]
+    sizes = dataset_sizes(dataset)
     # On the meta device a model has shapes but no memory.
     with torch.device("meta"):
-        model = build_model(load_recipe(recipe, overrides).model, graph.entities, 2 * graph.relations)
+        model = build_model(load_recipe(recipe, overrides).model, sizes["entities"], 2 * sizes["relations"])
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def dataset_sizes(dataset: str) -> dict[str, float]:
-    """The sizes of a graph of the catalog; whatever is fetched under its name must have them."""
-    graph = BENCHMARKS[dataset]
-    edges = {f"{split} edges": count for split, count in zip(("train", "valid", "test"), graph.edges, strict=True)}
-    return {"entities": graph.entities, "relations": graph.relations, **edges, "edges": sum(graph.edges)}
+@cache
+def dataset_sizes(dataset: str) -> dict[str, int]:
+    """The sizes of a graph; whatever is fetched under a name of the catalog must have those of the catalog."""
+    if dataset in BENCHMARKS:
+        known = BENCHMARKS[dataset]
+        entities, relations, edges = known.entities, known.relations, tuple(known.edges)
+    else:
+        graph = resolve(dataset)
+        entities, relations = len(graph.entities), len(graph.relations)
+        edges = tuple(len(graph.triples[split]) for split in SPLITS)
+    counts = {f"{split} edges": count for split, count in zip(SPLITS, edges, strict=True)}
+    return {"entities": entities, "relations": relations, **counts, "edges": sum(edges)}

@@ -39,8 +39,9 @@ def read_paces(results: Path) -> dict[str, Pace]:
     if not path.is_file():
         return {}
     try:
-        return {row["run"]: Pace(**row) for row in read_json(path)["paces"]}
-    except (KeyError, TypeError) as error:
+        rows = [row | {"milliseconds": float(row["milliseconds"])} for row in read_json(path)["paces"]]
+        return {row["run"]: Pace(**row) for row in rows}
+    except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} has no paces: {error}.", hint="Restore it from version control.") from None
 
 

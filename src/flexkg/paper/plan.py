@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
 from flexkg.kg.storage import os_errors
-from flexkg.paper.results import file_stem, is_plain
-from flexkg.paper.tables import COMPARISON, KINDS, NAMES, Table, load_plan, load_table, parse_table
+from flexkg.paper.results import RATES, file_stem, is_plain, plain_name
+from flexkg.paper.tables import (
+    AVERAGE,
+    COMPARISON,
+    KINDS,
+    NAMES,
+    OPTIONAL,
+    Table,
+    load_plan,
+    load_table,
+    only,
+    parse_table,
+)
+from flexkg.query.shapes import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +34,14 @@ if TYPE_CHECKING:
 _PARTS = ("seed", "common", "models", "tables", "content")
 _MODEL = ("recipe", "label", "common", "set", "datasets", "shapes")
 _SEE = "See the reference of `paper run`."
+_LETTERS = "letters, digits, '.', '_' and '-' can"
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "mrr": (*SHAPES, AVERAGE),
+    "error-bars": (*SHAPES, AVERAGE),
+    "metrics": RATES,
+    COMPARISON: (*SHAPES, "EPFO", "negation"),
+}
+"""What tables of models may have as columns; of `metrics` these are the rows."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +103,7 @@ class Book:
             data = path.read_bytes()
         try:
             plan = tomllib.loads(data.decode("utf-8"))
-            _only(plan, _PARTS, "it")
+            only(plan, _PARTS, "it")
             tables = {name: parse_table(name, content) for name, content in plan["content"].items()}
             book = cls(
                 tables, plan.get("seed", 0), plan.get("models", {}), plan.get("tables", {}), plan.get("common", {})
@@ -101,29 +121,47 @@ class Book:
         """Raise a ValueError unless the parts fit together."""
         named: dict[tuple[str, str], str] = {}
         for model, entry in self.models.items():
-            _only(entry, _MODEL, f"[models.{model}]")
+            only(entry, _MODEL, f"[models.{model}]")
             if "recipe" not in entry:
                 raise ValueError(f"[models.{model}] names no recipe")
             if "common" in entry and str(entry["common"]) not in self.common:
                 raise ValueError(f"its [common] has no {entry['common']}")
             key = Job("run", "", str(entry["recipe"]), 0).recipe_name, str(entry.get("label", ""))
+            for part in filter(None, key):
+                if not is_plain(part):
+                    raise ValueError(f"{part!r} of [models.{model}] cannot name a file: {_LETTERS}")
             if key in named:
                 raise ValueError(f"the models {named[key]} and {model} have one recipe: give one of them a `label`")
             named[key] = model
+        for name in self.settings:
+            if name not in self.tables:
+                raise ValueError(f"[tables.{name}] is about none of its tables")
         for table in self.tables.values():
             if table.kind not in KINDS:
                 raise ValueError(f"table {table.name} is of no kind {table.kind!r}; there are {', '.join(KINDS)}")
-            for need in KINDS[table.kind]:
-                if need not in self.settings.get(table.name, {}):
-                    raise ValueError(f"[tables.{table.name}] has to say {need}")
-            models = {"metrics": table.columns}.get(table.kind, [row.row for row in table.rows])
-            if table.kind in ("mrr", "error-bars", "metrics", COMPARISON):
-                for model in models:
-                    if model not in self.models:
-                        raise ValueError(f"table {table.name} is about {model}, which is none of its [models]")
-            for row in table.rows:
-                if not is_plain(row.dataset):
-                    raise ValueError(f"{row.dataset!r} is no name of a graph; give it one with `flexkg data import`")
+            self._check_table(table, self.settings.get(table.name, {}))
+
+    def _check_table(self, table: Table, settings: Mapping[str, Any]) -> None:
+        for need in KINDS[table.kind]:
+            if need not in settings:
+                raise ValueError(f"[tables.{table.name}] has to say {need}")
+        only(settings, (*KINDS[table.kind], *OPTIONAL.get(table.kind, ())), f"[tables.{table.name}]")
+        rows = [row.row for row in table.rows]
+        models, columns = {"metrics": (table.columns, rows)}.get(table.kind, (rows, table.columns))
+        if table.kind in _COLUMNS:
+            favourite = [self.favourite(table)] if table.kind == COMPARISON else []
+            for model in (*favourite, *models):
+                if model not in self.models:
+                    raise ValueError(f"table {table.name} is about {model}, which is none of its [models]")
+            for column in columns:
+                if column not in _COLUMNS[table.kind]:
+                    raise ValueError(f"table {table.name} has no {column}; there are {', '.join(_COLUMNS[table.kind])}")
+        _check_seeds(table, settings.get("seeds"))
+        if table.kind == "sweep" and len({plain_name(row) for row in rows}) < len(set(rows)):
+            raise ValueError(f"two rows of table {table.name} would have one name as files: {_LETTERS}")
+        for row in table.rows:
+            if not is_plain(row.dataset):
+                raise ValueError(f"{row.dataset!r} is no name of a graph; give it one with `flexkg data import`")
 
     def select(self, text: str | None = None) -> list[Table]:
         """The tables whose names begin so: `main` gives both main tables, `all` or nothing gives every table."""
@@ -172,19 +210,25 @@ class Book:
         )
 
 
+def _check_seeds(table: Table, seeds: Any) -> None:
+    """Raise a ValueError unless the seeds of a table are lists, and of rows that it has."""
+    if table.kind == COMPARISON:
+        lists = {(graph, row): found for graph, part in dict(seeds or {}).items() for row, found in dict(part).items()}
+        for place in lists.keys() - table.places:
+            raise ValueError(f"[tables.{table.name}] has seeds of {'.'.join(place)}, which is none of its rows")
+    else:
+        lists = {} if seeds is None else {("", ""): seeds}
+    for found in lists.values():
+        if not isinstance(found, list) or not all(isinstance(seed, int) for seed in found):
+            raise ValueError(f"[tables.{table.name}] has seeds that are no list of whole numbers")
+
+
 @cache
 def the_paper() -> Book:
     """The FLEX paper's tables."""
     plan = load_plan()
     tables = {name: load_table(name) for name in NAMES}
     return Book(tables, plan["seed"], plan["models"], plan["tables"], plan["common"])
-
-
-def _only(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Raise a ValueError if a key is none of those."""
-    for key in content:
-        if key not in known:
-            raise ValueError(f"{where} has {key!r}, which is none of {', '.join(known)}")
 
 
 @cache

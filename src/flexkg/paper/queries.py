@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -75,7 +76,7 @@ def load_queries(result: Result) -> tuple[dict[str, Numbers], dict[str, str]] | 
                     raise broken
                 prints = {str(shape): str(mark) for shape, mark in about["queries"].items()}
                 values = {shape: _values(file[shape]) for shape in prints}
-        except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, EOFError):
+        except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError):
             raise broken from None
     _check(path, result, about, values)
     return values, prints
@@ -95,9 +96,9 @@ def _check(path: Path, result: Result, about: Mapping[str, Any], values: Mapping
     for shape, column in values.items():
         row = recorded[shape]
         mean = float(column.mean()) if len(column) else 0.0
-        if len(column) != row["queries"] or not abs(mean - row["mrr"]) < _EXACT:
+        if len(column) != row.get("queries") or not abs(mean - row["mrr"]) < _EXACT:
             raise DataError(
                 f"{path} holds {len(column):,} {shape} queries of MRR {mean:.6f}, "
-                f"its result {row['queries']:,} of MRR {row['mrr']:.6f}.",
+                f"its result {row.get('queries', 'no')} of MRR {row['mrr']:.6f}.",
                 hint=_ANEW,
             )

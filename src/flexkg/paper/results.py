@@ -18,8 +18,9 @@ VERSION: Final = 1
 KINDS: Final = ("run", "time")
 
 _SECTIONS: Final = ("model", "training")
-_RATES: Final = ("mrr", "hits@1", "hits@3", "hits@10")
+RATES: Final = ("mrr", "hits@1", "hits@3", "hits@10")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _ANEW: Final = "Delete it and measure again with `flexkg paper run`, or restore it from version control."
 
 
@@ -181,6 +182,11 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def plain_name(text: str) -> str:
+    """Text as a part of a file's name: whatever may not stand there becomes a dash."""
+    return _ODD.sub("-", text).strip("-")
+
+
 def is_plain(value: Any) -> bool:
     """Whether a name can be that of a file or folder anywhere."""
     return isinstance(value, str) and _PLAIN.fullmatch(value) is not None
@@ -221,7 +227,7 @@ def _metrics(value: Any) -> bool:
         return False
     shapes = value.get("shapes", {})
     return isinstance(shapes, dict) and all(
-        isinstance(row, dict) and "mrr" in row and all(_share(row[key]) for key in row if key in _RATES)
+        isinstance(row, dict) and "mrr" in row and all(_share(row[key]) for key in row if key in RATES)
         for row in shapes.values()
     )
 

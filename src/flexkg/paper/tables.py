@@ -9,7 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 NAMES = (
     "main-epfo",
@@ -47,6 +47,12 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "settings": (),
 }
 """How tables are measured, and what a plan has to say in [tables.NAME] for that."""
+
+OPTIONAL: Mapping[str, tuple[str, ...]] = {COMPARISON: ("model", "seeds")}
+"""What it may say besides."""
+
+_CONTENT = ("title", "source", "kind", "unit", "dataset", "columns", "rows", "notes", "discrepancies")
+_ROW = ("dataset", "row", "values", "errors")
 
 AVERAGE = "AVG"
 """The column that holds the mean of the other columns of its row."""
@@ -121,6 +127,7 @@ def load_plan() -> Mapping[str, Any]:
 
 def parse_table(name: str, content: Mapping[str, Any]) -> Table:
     """A table from the content of its TOML file."""
+    only(content, _CONTENT, f"[content.{name}]")
     return Table(
         name,
         content["title"],
@@ -152,12 +159,20 @@ def published(dataset: str, model: str) -> dict[str, float]:
 
 
 def _row(row: Mapping[str, Any], content: Mapping[str, Any]) -> Row:
+    only(row, _ROW, f"a row of {content['title']}")
     # A table of our own has rows that the paper says nothing about.
     values = tuple(map(_number, row.get("values", ["-"] * len(content["columns"]))))
     errors = tuple(map(_number, row.get("errors", ["-"] * len(values))))
     if not len(values) == len(errors) == len(content["columns"]):
         raise ValueError(f"the row {row['row']} of {content['title']} does not have a value for each column")
-    return Row(row.get("dataset") or content["dataset"], row["row"], values, errors)
+    return Row(row.get("dataset") or content["dataset"], str(row["row"]), values, errors)
+
+
+def only(content: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise a ValueError if a key is none of those."""
+    for key in content:
+        if key not in known:
+            raise ValueError(f"{where} has {key!r}, which is none of {', '.join(known)}")
 
 
 def _number(value: object) -> float | None:

@@ -44,7 +44,8 @@ def read_trials(results: Path) -> list[Trial]:
     if not path.is_file():
         return []
     with os_errors(path, "read"):
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # A byte that is no UTF-8 makes its own line no trial.
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     trials = []
     for number, line in enumerate(lines, 1):
         try:

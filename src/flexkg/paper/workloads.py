@@ -70,7 +70,8 @@ def write_registry(results: Path, registry: Registry) -> None:
     """Write the entries, in the order of their names."""
     lines = [_HEAD]
     for name, entry in sorted(registry.items()):
-        lines.append(f"[{json.dumps(name)}]\n" if not name.replace("-", "").isalnum() else f"[{name}]\n")
+        plain = name.isascii() and name.replace("-", "").isalnum()
+        lines.append(f"[{name}]\n" if plain else f"[{json.dumps(name)}]\n")
         lines += [f"{key} = {_toml(value)}\n" for key, value in asdict(entry).items()]
         lines.append("\n")
     with atomic_file(results / FILE) as partial:
@@ -168,7 +169,7 @@ def _origin(folder: Path) -> Path:
 
 
 def _entry(values: Mapping[str, Any]) -> Entry:
-    lists = {split: tuple(shapes) for split, shapes in values["published"].items()}
+    lists = {split: tuple(values["published"][split]) for split in values["queries"]}
     return Entry(**{**values, "published": lists, "train_shapes": tuple(values["train_shapes"])})
 
 

@@ -135,6 +135,10 @@ class Workload:
         )
         return hashlib.sha256(json.dumps([self.data, rows], sort_keys=True).encode()).hexdigest()
 
+    def key(self, shape: str) -> str:
+        """The key of a shape's template."""
+        return next(str(entry["key"]) for (_, name), entry in self._entries.items() if name == shape)
+
     def info(self) -> dict[str, Any]:
         """Statistics of every shape and split, without reading the queries."""
         shapes: dict[str, dict[str, Any]] = {}

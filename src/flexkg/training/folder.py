@@ -46,6 +46,25 @@ def check_workload(out: Path, manifest: Mapping[str, Any], given: Workload | Non
         )
 
 
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a run says of itself in `run.json`, with the parts that are needed to go on."""
+    manifest = folder / "run.json"
+    if not manifest.is_file():
+        raise DataError(f"{folder} is not a run: it has no run.json.", hint="Make one with `flexkg train`.")
+    content = read_json(manifest)
+    if content.get("format") != FORMAT:
+        raise DataError(f"{manifest} is not a run's.", hint="Give a folder that `flexkg train` made.")
+    if content.get("version") != VERSION:
+        raise DataError(
+            f"{manifest} has version {content.get('version')!r}; this flexkg reads {VERSION}.",
+            hint="Open it with the flexkg that made it.",
+        )
+    data = content.get("data")
+    if not isinstance(content.get("config"), dict) or not isinstance(data, dict) or "checksum" not in data:
+        raise DataError(f"{manifest} lacks its config or data.", hint="The file is damaged: train anew.")
+    return content
+
+
 @dataclass(frozen=True, eq=False)
 class RunFolder:
     """What a run's folder holds; nothing outside of it is needed."""
@@ -59,18 +78,8 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """Open a folder that `train` made."""
         folder = Path(path)
-        manifest = folder / "run.json"
-        if not manifest.is_file():
-            raise DataError(f"{folder} is not a run: it has no run.json.", hint="Make one with `flexkg train`.")
-        content = read_json(manifest)
-        if content.get("format") != FORMAT:
-            raise DataError(f"{manifest} is not a run's.", hint="Give a folder that `flexkg train` made.")
-        if content.get("version") != VERSION:
-            raise DataError(
-                f"{manifest} has version {content.get('version')!r}; this flexkg reads {VERSION}.",
-                hint="Open it with the flexkg that made it.",
-            )
-        return cls(folder, content, parse_config(content["config"], str(manifest)))
+        content = read_manifest(folder)
+        return cls(folder, content, parse_config(content["config"], str(folder / "run.json")))
 
     @cached_property
     def dataset(self) -> Dataset:

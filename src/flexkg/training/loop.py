@@ -105,7 +105,7 @@ class Trainer:
         self.model.train()
         if self.step == 0:
             self._calibrate()
-        while self.step < settings.steps:
+        while self.step < settings.steps and not self._enough():
             self._update()
             self.step += 1
             self.seconds = time.perf_counter() - begin
@@ -123,9 +123,8 @@ class Trainer:
             if validates:
                 self._validate()
                 since = time.perf_counter()
-                if settings.patience and self.best and self.best["without"] >= settings.patience:
-                    self.warn(f"stopped early: no better validation MRR in {self.best['without']} validations")
-                    break
+                if self._enough():
+                    self.warn(f"stopped early: no better validation MRR in {settings.patience} validations")
             every = settings.checkpoint_every
             if self.step % every == 0 if every else time.perf_counter() - saved > _SAVE_SECONDS:
                 self.save()
@@ -135,6 +134,11 @@ class Trainer:
                 return False
         self.save()
         return True
+
+    def _enough(self) -> bool:
+        """Whether validations have not become better for as long as one was willing to wait."""
+        patience = self.settings.patience
+        return bool(patience) and self.best is not None and self.best["without"] >= patience
 
     def save(self) -> None:
         """Write a checkpoint of the state as it is; one process does it for all."""

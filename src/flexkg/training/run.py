@@ -14,21 +14,20 @@ calibration.json, calibration.svg   what turns scores into probabilities, where 
 from __future__ import annotations
 
 import os
-import platform
 import signal
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from flexkg.config import build_model, parse_config, template_for
-from flexkg.errors import DataError, TrainingError
+from flexkg.config import build_model, template_for
+from flexkg.errors import DataError
 from flexkg.kg.dataset import SPLITS, Dataset
-from flexkg.kg.storage import atomic_file, clear_partial, os_errors, read_json, write_json
+from flexkg.kg.storage import atomic_file, read_json, write_json
 from flexkg.model_settings import LinkPredictorSettings
 from flexkg.models import interpretation
 from flexkg.plan.prepare import prepare
@@ -38,14 +37,14 @@ from flexkg.sampling.near import NearMisses
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.batches import counts_by_update
+from flexkg.training.begin import alone, begin_run
 from flexkg.training.calibrated import calibrate_run, forget_calibration
-from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload
+from flexkg.training.folder import describe_workload
 from flexkg.training.listener import NOBODY, Listener
 from flexkg.training.loop import Trainer
 from flexkg.training.online import FreshQueries
 from flexkg.training.plot import draw
 from flexkg.training.record import METRICS, Recorder, check_tensorboard
-from flexkg.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,7 +84,7 @@ def train(
     """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
     begin = time.time()
     place = torch.device(device)
-    with _processes(place) as share:
+    with _processes(place) as share, ExitStack() as held:
         if share[0] != 0:
             # One process speaks for all.
             listener = NOBODY
@@ -100,14 +99,15 @@ def train(
         for shape in config.training.shapes:
             prepare(template_for(shape), interpretation(model))
         if share[0] == 0:
-            _open(out, dataset, config, recipe, place, resume, queries)
+            held.enter_context(alone(out))
+            begin_run(out, dataset, config, recipe, place, resume, queries)
         _wait(share)
         if queries is None:
             queries = _built(dataset, config, out, place, share, listener)
             if share[0] == 0:
                 _note(out, workload=describe_workload(queries, given=False))
         near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
-        learnt = [queries.queries("train", shape) for shape in config.training.shapes]
+        learnt = [queries.queries("train", _called(queries, shape)) for shape in config.training.shapes]
         fresh = None
         if config.training.online or config.training.fill_up:
             evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
@@ -154,63 +154,6 @@ def train(
         return Outcome(finished, stopped["signal"], summary)
 
 
-def _open(
-    out: Path,
-    dataset: Dataset,
-    config: RunConfig,
-    recipe: str,
-    device: torch.device,
-    resume: bool,
-    given: Workload | None,
-) -> None:
-    manifest = out / "run.json"
-    if manifest.exists():
-        if not resume:
-            raise DataError(f"{out} holds a run already.", hint="Go on with it by --resume, or choose another --out.")
-        old = read_json(manifest)
-        if old.get("format") != FORMAT:
-            raise DataError(f"{manifest} is not a run's.", hint="Choose another --out.")
-        if old["data"]["checksum"] != dataset.checksum:
-            raise TrainingError(
-                f"The run in {out} was begun on other data.", hint="Give the same --data, or another --out."
-            )
-        if parse_config(old["config"], str(manifest)) != config:
-            raise TrainingError(
-                f"The run in {out} was begun with other settings.",
-                hint="Give the same recipe and --set, or start anew in another --out.",
-            )
-        check_workload(out, old, given)
-        clear_partial(out)
-        clear_partial(out / "checkpoints")
-        return
-    if out.exists() and not out.is_dir():
-        raise DataError(f"{out} is a file.", hint="Give the name of a folder to make.")
-    if out.exists() and any(out.iterdir()):
-        raise DataError(f"The folder {out} holds something else.", hint="Choose a new folder.")
-    with os_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
-    dataset.save(out / "data")
-    with atomic_file(manifest) as partial:
-        write_json(
-            partial,
-            {
-                "format": FORMAT,
-                "version": VERSION,
-                "flexkg": __version__,
-                "torch": torch.__version__,
-                "recipe": recipe,
-                "config": config.model_dump(mode="json"),
-                "data": {"name": dataset.name, "checksum": dataset.checksum},
-                **({} if given is None else {"workload": describe_workload(given, given=True)}),
-                "seed": config.training.seed,
-                "device": torch.cuda.get_device_name(device)
-                if device.type == "cuda"
-                else platform.processor() or "cpu",
-                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            },
-        )
-
-
 def _close(
     out: Path, trainer: Trainer, summary: Mapping[str, Any], seconds: float, warn: Callable[[str], None]
 ) -> None:
@@ -240,13 +183,24 @@ def _given(folder: Path, dataset: Dataset, config: RunConfig) -> Workload:
     """A workload of the user's, which must fit the graph and hold the shapes."""
     workload = Workload.load(folder)
     workload.check_data(dataset)
+    known = workload.shapes("train")
     for shape in config.training.shapes:
-        if shape not in workload.shapes("train"):
+        if _called(workload, shape) not in known:
+            names = [name if name in SHAPES else f"{workload.key(name)} ({name})" for name in known]
             raise DataError(
                 f"The workload {folder} has no training queries of the shape {shape}.",
-                hint=f"It has {', '.join(workload.shapes('train'))}: choose among them with --set training.shapes.",
+                hint=f"It has {', '.join(names)}: choose among them with --set training.shapes.",
             )
     return workload
+
+
+def _called(workload: Workload, shape: str) -> str:
+    """What a workload calls a shape, which may have another name there."""
+    names = workload.shapes("train")
+    if shape in names:
+        return shape
+    key = key_of(template_for(shape))
+    return next((name for name in names if workload.key(name) == key), shape)
 
 
 def _built(
@@ -265,7 +219,7 @@ def _built(
         splits = tuple(split for split in ("train", "valid") if len(dataset.triples[split]))
         order = Order(
             splits=splits,
-            shapes=tuple(SHAPES),
+            shapes=(*SHAPES, *extra),
             train_shapes=tuple(config.training.shapes),
             templates=extra,
             seed=config.training.seed,

@@ -159,7 +159,7 @@ def test_a_result_without_its_queries_counts_but_not_in_comparisons(folder, caps
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("damage", ["cut", "pickle", "other", "older", "values", "different"])
+@pytest.mark.parametrize("damage", ["cut", "byte", "pickle", "other", "older", "values", "different"])
 def test_queries_that_do_not_belong_to_the_result_are_named(folder, tmp_path, damage):
     source = folder / "results" / "world" / "gqe-seed1.json"
     copy = tmp_path / "world" / source.name
@@ -172,6 +172,12 @@ def test_queries_that_do_not_belong_to_the_result_are_named(folder, tmp_path, da
     kept, other = load(copy), None
     if damage == "cut":
         queries_path(copy).write_bytes(data[: len(data) // 2])
+    elif damage == "byte":
+        # Within the first column's packed values, not in a header that would be found damaged first.
+        begin = data.index(b"1p.npy") + 60
+        queries_path(copy).write_bytes(
+            data[:begin] + bytes(byte ^ 255 for byte in data[begin : begin + 8]) + data[begin + 8 :]
+        )
     elif damage == "other":
         queries_path(copy).write_bytes(queries_path(source.with_name("gqe-seed5.json")).read_bytes())
     else:
@@ -188,6 +194,7 @@ def test_queries_that_do_not_belong_to_the_result_are_named(folder, tmp_path, da
         np.savez_compressed(queries_path(copy), **arrays)
     messages = {
         "cut": "is not a file of recorded queries",
+        "byte": "is not a file of recorded queries",
         "pickle": "is not a file of recorded queries",
         "other": "does not belong to gqe-seed1.json",
         "older": "does not belong to gqe-seed1.json of 2020-01-01",

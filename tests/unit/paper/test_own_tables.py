@@ -146,11 +146,147 @@ def test_a_run_that_another_process_makes_is_left_to_it(own, capsys):
         (('dataset = "world", row = "Wide"', 'dataset = "a/b", row = "Wide"'), "'a/b' is no name of a graph"),
         (('recipe = "RECIPE"', ""), "[models.Mine] names no recipe"),
         (("[content.mine]", "[contents.mine]"), "it has 'contents', which is none of seed, common"),
+        (('label = "wide"', 'label = "very wide"'), "'very wide' of [models.Wide] cannot name a file: letters, digits"),
+        (('recipe = "RECIPE"', 'recipe = "my recipe.toml"'), "'my recipe' of [models.Mine] cannot name a file"),
+        (('unit = "', 'unti = "'), "[content.mine] has 'unti', which is none of title, source"),
+        (('row = "Wide" }', 'row = "Wide", valeus = [1.0] }'), "has 'valeus', which is none of dataset, row, values"),
+        (('columns = ["1p"]', 'columns = ["1p", "2j"]'), "table mine has no 2j; there are 1p, 2p"),
+        (('kind = "mrr"', 'kind = "metrics"'), "table mine is about 1p, which is none of its [models]"),
+        (("[content.mine]", "[tables.other]\n[content.mine]"), "[tables.other] is about none of its tables"),
+        (
+            ("[content.mine]", "[tables.mine]\nseeds = [1]\n[content.mine]"),
+            "[tables.mine] has 'seeds', which is none of",
+        ),
+        (
+            ("[content.mine]", '[tables.mine]\nseeds = 3\n[content.mine]\nkind = "error-bars"', 'kind = "mrr"\n', ""),
+            "[tables.mine] has seeds that are no list of whole numbers",
+        ),
+        (
+            ('kind = "mrr"', 'kind = "comparison"'),
+            "table mine is about FLEX, which is none of its [models]",
+        ),
+        (
+            (
+                'kind = "mrr"',
+                'kind = "comparison"',
+                "[content",
+                '[tables.mine]\nmodel = "Wide"\nsedes.world.Mine = [1]\n[content',
+            ),
+            "[tables.mine] has 'sedes', which is none of model, seeds",
+        ),
+        (
+            (
+                'kind = "mrr"',
+                'kind = "comparison"',
+                "[content",
+                '[tables.mine]\nmodel = "Wide"\nseeds.wrld.Mine = [1]\n[content',
+            ),
+            "[tables.mine] has seeds of wrld.Mine, which is none of its rows",
+        ),
     ],
 )
 def test_mistakes_in_a_plan_are_named(change, message, tmp_path, capsys):
-    (tmp_path / "plan.toml").write_text(OWN.replace(*change))
+    text = OWN
+    for old, new in zip(change[::2], change[1::2], strict=True):
+        text = text.replace(old, new)
+    (tmp_path / "plan.toml").write_text(text)
     assert run(command(tmp_path, "mine", "--dry-run")) == 2
     error = capsys.readouterr().err
     assert message in error
     assert "is not a plan" in error
+
+
+SWEEP = """
+[models.Small]
+recipe = "flex-small"
+set = ["model.dim=8", "model.hidden=16", "training.shapes=1p", "training.batch_size=16", "training.steps=4"]
+
+[models.Other]
+recipe = "gqe"
+set = ["model.dim=8", "training.shapes=1p", "training.batch_size=16", "training.steps=4"]
+
+[tables.moduli]
+model = "Small"
+setting = "model.modulus"
+label = "m"
+
+[content.moduli]
+title = "Where the modulus starts"
+source = "a test"
+kind = "sweep"
+unit = "MRR × 100"
+dataset = "world"
+columns = ["validation MRR", "minutes"]
+rows = [{ row = "range/2" }, { row = 0.5 }]
+
+[tables.sizes]
+models.Small = ["flex-small"]
+
+[content.sizes]
+title = "Parameters"
+source = "a test"
+kind = "parameters"
+unit = "millions of parameters"
+dataset = "world"
+columns = ["Small"]
+rows = [{ row = 8 }, { row = "16" }]
+
+[tables.bars]
+seeds = [1, 2]
+
+[content.bars]
+title = "Seeds"
+source = "a test"
+kind = "error-bars"
+unit = "MRR × 100"
+columns = ["1p"]
+rows = [{ dataset = "world", row = "Small" }]
+
+[tables.gap]
+model = "Small"
+
+[content.gap]
+title = "Differences"
+source = "a test"
+kind = "comparison"
+unit = "MRR × 100"
+columns = ["1p"]
+rows = [{ dataset = "world", row = "Other", values = [1.5] }]
+"""
+
+
+def test_other_kinds_of_tables_on_a_graph_of_ones_own(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(SWEEP)
+    assert run(["paper", "workload", "world", "--count", "20", *places(tmp_path)]) == 0
+    assert run(command(tmp_path, "all")) == 0
+    capsys.readouterr()
+    results = tmp_path / "results" / "world"
+    assert {path.stem for path in results.glob("*.json")} == {
+        "flex-small-seed0-mrange-2", "flex-small-seed0-m0.5", "flex-small-seed0", "gqe-seed0",
+        "flex-small-seed1", "flex-small-seed2",
+    }  # fmt: skip
+    assert run(["paper", "all", "--plan", str(tmp_path / "plan.toml"), *places(tmp_path)[:2], "--json"]) == 0
+    tables = {table["name"]: table["cells"] for table in json.loads(capsys.readouterr().out)["tables"]}
+    assert all(cell["ours"] is not None for cells in tables.values() for cell in cells)
+    assert [cell["row"] for cell in tables["sizes"]] == ["8", "16"]
+    assert tables["sizes"][0]["ours"] < tables["sizes"][1]["ours"]
+    assert tables["bars"][0]["ours_error"] is not None
+    assert tables["gap"][0]["paper"] == 1.5
+    assert run([*command(tmp_path, "all"), "--dry-run"]) == 0
+    assert "nothing is missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["città", "./world", "a b"])
+def test_a_graph_of_results_has_a_plain_name(name, tmp_path, capsys):
+    assert run(["paper", "workload", name, "--count", "5", *places(tmp_path)]) == 2
+    assert f"{name} cannot be the name of a graph in results" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_registry_of_any_names_can_be_read_again(tmp_path):
+    from flexkg.paper.workloads import Entry, read_registry, write_registry
+
+    entry = Entry(0, "betae", 1, ("1p",), "a", "b", {"test": ("1p",)}, {"test": {"1p": 1}})
+    (tmp_path / "results").mkdir()
+    write_registry(tmp_path, {"città": entry, "fb15k-237": entry})
+    assert read_registry(tmp_path) == {"città": entry, "fb15k-237": entry}

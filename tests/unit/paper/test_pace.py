@@ -59,9 +59,11 @@ def test_the_page_says_what_makes_trainings_equally_long():
 
 
 def test_a_damaged_file_is_named(tmp_path):
-    (tmp_path / FILE).write_text('{"paces": [{"run": "x"}]}')
-    with pytest.raises(DataError, match=FILE):
-        read_paces(tmp_path)
+    whole = '{"paces": [{"run": "x", "milliseconds": "fast", "device": "cpu", "date": ""}]}'
+    for text in ('{"paces": [{"run": "x"}]}', whole):
+        (tmp_path / FILE).write_text(text)
+        with pytest.raises(DataError, match=FILE):
+            read_paces(tmp_path)
 
 
 def test_the_runs_of_a_graph_take_equally_long():

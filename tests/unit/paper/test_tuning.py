@@ -113,3 +113,11 @@ def test_trials_that_end_at_once_are_all_kept(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda trial: add_trial(tmp_path, trial), trials))
     assert {trial.name for trial in read_trials(tmp_path)} == {trial.name for trial in trials}
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path):
+    add_trial(tmp_path, SHARED)
+    with (tmp_path / "tuning.jsonl").open("ab") as file:
+        file.write(b"\xff\n")
+    with pytest.raises(DataError, match="line 2, is no trial"):
+        read_trials(tmp_path)

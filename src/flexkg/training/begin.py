@@ -1,0 +1,109 @@
+"""How a run's folder begins: its facts and what it says of itself, whole, by one process at a time."""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from flexkg.config import parse_config
+from flexkg.errors import DataError, TrainingError
+from flexkg.kg.dataset import Dataset
+from flexkg.kg.storage import atomic_file, clear_partial, locked, os_errors, write_json
+from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload, read_manifest
+from flexkg.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from flexkg.config import RunConfig
+    from flexkg.sampling.workload import Workload
+
+_BEGUN = re.compile(r"\.(data|run\.json)\.[0-9a-f]+\.partial")
+"""What was being written."""
+
+
+@contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Keep other processes from training in the same folder."""
+    with os_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    busy = TrainingError(
+        f"The run in {out} is being trained by another process.", hint="Wait until it ends, or choose another --out."
+    )
+    whole = out.resolve()
+    with locked(whole.with_name(f"{whole.name}.training"), busy):
+        yield
+
+
+def begin_run(
+    out: Path,
+    dataset: Dataset,
+    config: RunConfig,
+    recipe: str,
+    device: torch.device,
+    resume: bool,
+    given: Workload | None,
+) -> None:
+    """Make the run's folder, or check that the one that is there may go on."""
+    manifest = out / "run.json"
+    if manifest.exists():
+        if not resume:
+            raise DataError(f"{out} holds a run already.", hint="Go on with it by --resume, or choose another --out.")
+        old = read_manifest(out)
+        if old["data"]["checksum"] != dataset.checksum:
+            raise TrainingError(
+                f"The run in {out} was begun on other data.", hint="Give the same --data, or another --out."
+            )
+        if parse_config(old["config"], str(manifest)) != config:
+            raise TrainingError(
+                f"The run in {out} was begun with other settings.",
+                hint="Give the same recipe and --set, or start anew in another --out.",
+            )
+        check_workload(out, old, given)
+        clear_partial(out)
+        clear_partial(out / "checkpoints")
+        return
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out} is a file.", hint="Give the name of a folder to make.")
+    with os_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+        names = {path.name for path in out.iterdir()}
+    # A run that was killed while its folder was made may have left its facts there, or a part of them.
+    if any(name != "data" and not _BEGUN.fullmatch(name) for name in names) or not _is(out / "data", dataset):
+        raise DataError(f"The folder {out} holds something else.", hint="Choose a new folder.")
+    clear_partial(out)
+    if "data" not in names:
+        dataset.save(out / "data")
+    with atomic_file(manifest) as partial:
+        write_json(
+            partial,
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "flexkg": __version__,
+                "torch": torch.__version__,
+                "recipe": recipe,
+                "config": config.model_dump(mode="json"),
+                "data": {"name": dataset.name, "checksum": dataset.checksum},
+                **({} if given is None else {"workload": describe_workload(given, given=True)}),
+                "seed": config.training.seed,
+                "device": torch.cuda.get_device_name(device)
+                if device.type == "cuda"
+                else platform.processor() or "cpu",
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            },
+        )
+
+
+def _is(folder: Path, dataset: Dataset) -> bool:
+    """Whether a folder holds these facts, or is not there."""
+    try:
+        return not folder.exists() or Dataset.load(folder).checksum == dataset.checksum
+    except DataError:
+        return False
