@@ -282,7 +282,7 @@ def test_the_format_is_guessed_where_the_name_does_not_tell(tmp_path, name, data
 
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_LONGEST_LINE", 1000)
+    monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
     monkeypatch.setattr(sources, "_BLOCK", 100)
     path = write(tmp_path / "x.tsv", "a\tr\tb\n" + "x" * 5000)
     with pytest.raises(DataError, match=r"x\.tsv line 2 is longer than"):
