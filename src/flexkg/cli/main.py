@@ -169,6 +169,8 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         from flexkg.kg.storage import explain_os_error
 
+        if os.environ.get("FLEXKG_TRACEBACK"):
+            raise
         _leave_output()
         return _fail(str(explain_os_error(error, "standard output", "use")))
     except MemoryError:
