@@ -50,7 +50,7 @@ _CAVEATS = """\
   published figure it would gain from more time, and the margin over it says less than the paper's: BetaE above all,
   which learns slowly, and ConE on NELL995, whose curve still rises where it ends. Where one is above it, as Query2box
   and GQE are, part of the paper's margin was its training.
-- Without its logic part FLEX is no worse here, while the paper loses two points by it:
+- What the parts of FLEX give here need not be what they give in the paper, the logic part above all:
   [Variants against FLEX](#variants-against-flex).
 - Intervals are about the choice of test queries. They do not cover seeds; [Over seeds](#over-seeds) does.
 - Recipes are chosen on validation queries. Test figures were seen after each full run all the same, as often as the

@@ -179,6 +179,10 @@ def test_variants_are_set_against_flex_in_the_paper_and_here(tmp_path):
     assert "| FLEX-1p |  |  |  |  |  |  | −1.90 | **+1.00** |" in section
     assert "FLEX-2F" not in section
     assert "~" not in section
+    assert "logic part" not in section
+    record(tmp_path, BOOK.job("FLEX-w/o-logic", "fb15k-237", seed=1), 0.25)
+    section = results_page(tmp_path)[0].partition("## Variants against FLEX")[2].partition("\n## ")[0]
+    assert "Without its logic part FLEX is no worse here" in section
 
 
 def test_an_older_variant_is_marked(tmp_path):
