@@ -31,10 +31,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flexkg.config import load_recipe
+from flexkg.config import load_recipe, unnamed_templates
 from flexkg.errors import ConfigError, FlexError
 from flexkg.kg.catalog import locate
 from flexkg.paper.tuning import Trial, add_trial, read_trials
+from flexkg.query.shapes import SHAPES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -122,7 +123,14 @@ def prepare(plan: Plan, data: Path, queries: Path | None, folder: Path, device: 
     shapes: dict[str, None] = {}
     for settings in plan.trials.values():
         shapes |= dict.fromkeys(load_recipe(plan.recipe, [*plan.base, *settings]).training.shapes)
-    order = Order(splits=("train", "valid"), train_shapes=tuple(shapes), queries=queries)
+    # All trials are ranked on the same shapes, whatever some of them are trained on besides.
+    order = Order(
+        splits=("train", "valid"),
+        shapes=tuple(SHAPES),
+        train_shapes=tuple(shapes),
+        templates=unnamed_templates(shapes),
+        queries=queries,
+    )
     make_workload(Dataset.load(data), folder, order, device=torch.device(device))
     return folder
 

@@ -43,6 +43,11 @@ def template_for(shape: str) -> Term:
     return (SHAPES | DE_MORGAN_SHAPES).get(shape) or template_of(shape)
 
 
+def unnamed_templates(shapes: Iterable[str]) -> dict[str, Term]:
+    """The templates of those shapes that are given by their keys, by key."""
+    return {shape: template_for(shape) for shape in shapes if shape not in SHAPES}
+
+
 def _check_shapes(shapes: Iterable[str]) -> None:
     for shape in shapes:
         try:

@@ -111,7 +111,7 @@ def find_queries(
 
     `shapes` are those that will be asked for; one that could not be built is an error before anything is.
     """
-    from flexkg.config import template_for
+    from flexkg.config import unnamed_templates
     from flexkg.query.shapes import SHAPES
     from flexkg.sampling.make import Order, make_workload, split_words
     from flexkg.sampling.workload import Workload
@@ -132,7 +132,7 @@ def find_queries(
             if own.shapes(split):
                 own.check_data(run.dataset)
                 return own
-    extra = {shape: template_for(shape) for shape in run.config.training.shapes if shape not in SHAPES}
+    extra = unnamed_templates(run.config.training.shapes)
     order = Order(
         splits=(split,),
         shapes=(*SHAPES, *extra),

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from flexkg.config import build_model, template_for
+from flexkg.config import build_model, template_for, unnamed_templates
 from flexkg.errors import DataError
 from flexkg.kg.dataset import SPLITS, Dataset
 from flexkg.kg.storage import atomic_file, read_json, write_json
@@ -215,7 +215,7 @@ def _built(
     folder = out / "workload"
     if share[0] == 0 and not folder.exists():
         listener.say("building a workload")
-        extra = {shape: template_for(shape) for shape in config.training.shapes if shape not in SHAPES}
+        extra = unnamed_templates(config.training.shapes)
         splits = tuple(split for split in ("train", "valid") if len(dataset.triples[split]))
         order = Order(
             splits=splits,

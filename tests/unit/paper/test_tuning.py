@@ -12,9 +12,12 @@ import pytest
 
 from flexkg.config import load_recipe
 from flexkg.errors import DataError
-from flexkg.kg.catalog import resolve
+from flexkg.kg.catalog import locate, resolve
 from flexkg.paper.tuning import FILE, Trial, add_trial, list_trials, read_trials
+from flexkg.query.shapes import SHAPES
 from flexkg.sampling.make import Order, make_workload
+from flexkg.sampling.workload import Workload
+from tune import prepare, read_plan
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Trial(
@@ -121,3 +124,13 @@ def test_a_line_that_is_not_utf8_is_named(tmp_path):
         file.write(b"\xff\n")
     with pytest.raises(DataError, match="line 2, is no trial"):
         read_trials(tmp_path)
+
+
+def test_trials_may_have_connectives_of_their_own(tmp_path):
+    """What they are trained on besides is sampled; all are ranked on the fourteen shapes."""
+    own = 'wider = ["model.connectives=intersect,minus", "training.shapes=1p,epep-"]'
+    (tmp_path / "plan.toml").write_text(PLAN.replace('wider = ["model.hidden=16"]', own))
+    folder = prepare(read_plan(tmp_path / "plan.toml"), locate("world"), None, tmp_path / "queries", "cpu")
+    workload = Workload.load(folder)
+    assert set(workload.shapes("train")) == {"1p", "epep-"}
+    assert set(workload.shapes("valid")) == set(SHAPES)
