@@ -7,9 +7,9 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import DataError
-from flexkg.paper.plan import Job
+from flexkg.paper.plan import Job, swept_label
 from flexkg.paper.results import changed_settings, find, plain_name
-from flexkg.paper.tables import AVERAGE, COMPARISON, KINDS
+from flexkg.paper.tables import AVERAGE, COMPARISON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -244,14 +244,16 @@ def _metrics(_table: Table, row: Row, column: str, book: Book, _: Registry) -> d
 
 
 def _sweep(table: Table, row: Row, column: str, book: Book, _: Registry) -> dict[str, Any]:
-    model, setting, label = (str(book.settings[table.name][name]) for name in KINDS[table.kind])
+    settings = book.settings[table.name]
+    model, setting = str(settings["model"]), str(settings["setting"])
     job = book.job(model, row.dataset)
     if job is None:
         raise KeyError(model)
     section, key = setting.partition(".")[::2]
     if str(job.config.model_dump(mode="json").get(section, {}).get(key)) != row.row:
         # With the model's own setting it is the run of the main table.
-        job = book.job(model, row.dataset, label=plain_name(f"{label}{row.row}"), overrides=(f"{setting}={row.row}",))
+        changed = f"{setting}={row.row}"
+        job = book.job(model, row.dataset, label=swept_label(settings, row.row), overrides=(changed,))
     return {"jobs": (job,), "take": _SWEPT[column]}
 
 

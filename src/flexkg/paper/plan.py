@@ -157,7 +157,7 @@ class Book:
                 if column not in _COLUMNS[table.kind]:
                     raise ValueError(f"table {table.name} has no {column}; there are {', '.join(_COLUMNS[table.kind])}")
         _check_seeds(table, settings.get("seeds"))
-        if table.kind == "sweep" and len({plain_name(row) for row in rows}) < len(set(rows)):
+        if table.kind == "sweep" and len({swept_label(settings, row) for row in rows}) < len(set(rows)):
             raise ValueError(f"two rows of table {table.name} would have one name as files: {_LETTERS}")
         for row in table.rows:
             if not is_plain(row.dataset):
@@ -208,6 +208,11 @@ class Book:
             shapes=tuple(entry.get("shapes", ())),
             **more,
         )
+
+
+def swept_label(settings: Mapping[str, Any], row: str) -> str:
+    """What the run of a sweep's row is called by."""
+    return plain_name(f"{settings['label']}{row}")
 
 
 def _check_seeds(table: Table, seeds: Any) -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flexkg.cli.main import run
+from flexkg.errors import DataError
 from flexkg.kg.storage import locked
+from flexkg.paper.plan import Book
 from flexkg.paper.results import load_all
 
 if TYPE_CHECKING:
@@ -274,6 +276,15 @@ def test_other_kinds_of_tables_on_a_graph_of_ones_own(tmp_path, capsys):
     assert tables["gap"][0]["paper"] == 1.5
     assert run([*command(tmp_path, "all"), "--dry-run"]) == 0
     assert "nothing is missing" in capsys.readouterr().out
+
+
+def test_rows_of_a_sweep_that_would_share_a_file_are_refused(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(SWEEP.replace('{ row = "range/2" }, { row = 0.5 }', '{ row = "-1" }, { row = "1" }'))
+    assert [row.row for row in Book.load(plan).tables["moduli"].rows] == ["-1", "1"]
+    plan.write_text(SWEEP.replace('{ row = "range/2" }, { row = 0.5 }', '{ row = "a/b" }, { row = "a b" }'))
+    with pytest.raises(DataError, match="two rows of table moduli would have one name as files"):
+        Book.load(plan)
 
 
 @pytest.mark.parametrize("name", ["città", "./world", "a b"])
