@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from types import TracebackType
 
 
@@ -44,7 +44,7 @@ class Server:
     """`flexkg serve` on a free port, until the block ends."""
 
     def __init__(self, run: Path, *options: str, **environment: str) -> None:
-        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  (closed with the server)
+        self._log = tempfile.NamedTemporaryFile()  # noqa: SIM115  (closed with the server)
         command = [sys.executable, "-m", "flexkg", "serve", str(run), "--port", "0", "--device", "cpu", *options]
         self.process = subprocess.Popen(
             command,
@@ -72,9 +72,10 @@ class Server:
         self._log.close()
 
     def log(self) -> str:
-        """What the server has written to standard error."""
-        self._log.seek(0)
-        return self._log.read()
+        """The whole lines that the server has written to standard error."""
+        # Opened anew: the server writes where its file stands, and seeking in ours would move that too.
+        written = Path(self._log.name).read_bytes()
+        return written[: written.rfind(b"\n") + 1].decode()
 
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(*self.address, timeout=30)
