@@ -38,9 +38,11 @@ _TILE = 64
 _NEAR = 8
 """Candidates that every row of a tile meets before the next ones: these stay in the first cache."""
 _REORDER = {"reassoc", "contract", "nsz"}
+# What sums in any order is inlined by force. A copy of its own is optimised by itself in the process that compiles it,
+# and together with its caller in those that load the caller: these rounded differently, and a first run was another.
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _l1_four(q, a, b, c, d):
     s0, s1, s2, s3 = q.dtype.type(0), q.dtype.type(0), q.dtype.type(0), q.dtype.type(0)
     for j in range(len(q)):
@@ -52,7 +54,7 @@ def _l1_four(q, a, b, c, d):
     return s0, s1, s2, s3
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _dot_four(q, a, b, c, d):
     s0, s1, s2, s3 = q.dtype.type(0), q.dtype.type(0), q.dtype.type(0), q.dtype.type(0)
     for j in range(len(q)):
@@ -72,7 +74,7 @@ def _box_one(x, o, e, extra, inside, zero):
     return inside * a + extra * (beyond if beyond > zero else zero)
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _box_four(q, a, b, c, d, extra, inside):
     zero = q.dtype.type(0)
     s0, s1, s2, s3 = zero, zero, zero, zero
@@ -94,7 +96,7 @@ def _cone_one(ca, sa, cy, sy, ce, se, inside, zero):
     return (outside if outside > zero else zero) + inside * (sy if sy < s else s)
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _cone_four(q, a, b, c, d, inside):
     zero = q.dtype.type(0)
     s0, s1, s2, s3 = zero, zero, zero, zero
@@ -144,7 +146,7 @@ def _forward(first, last, kind, queries, table, ids, extra, inside, out):
                             out[row, at + more] = s[more]
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _pull_l1(x, y, g, into):
     none = x.dtype.type(0)
     for j in range(len(x)):
@@ -152,7 +154,7 @@ def _pull_l1(x, y, g, into):
         into[j] += g if away > none else (-g if away < none else none)
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _pull_dot(other, g, into):
     for j in range(len(other)):
         into[j] += g * other[j]
@@ -166,7 +168,7 @@ def _box_slope(x, o, near, beyond, none):
     return (step if x > none else (-step if x < none else none)), far
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _pull_box(centre, offset, e, near, beyond, to_centre, to_offset):
     none = e.dtype.type(0)
     for j in range(len(e)):
@@ -175,7 +177,7 @@ def _pull_box(centre, offset, e, near, beyond, to_centre, to_offset):
         to_offset[j] -= far
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _pull_box_table(centre, offset, e, near, beyond, into):
     none = e.dtype.type(0)
     for j in range(len(e)):
@@ -192,7 +194,7 @@ def _cone_slope(s, c, cy, sy, outside, inside, none):
     return (by_s if s > none else (-by_s if s < none else none)) + (by_c if c > none else (-by_c if c < none else none))
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _pull_cone(ca, sa, cy, sy, ce, se, g, half, inside, to_axis, to_aperture):
     none = ca.dtype.type(0)
     for j in range(len(ca)):
@@ -203,7 +205,7 @@ def _pull_cone(ca, sa, cy, sy, ce, se, g, half, inside, to_axis, to_aperture):
         to_aperture[j] += g * (edge - ((abs(s) * sy[j] + abs(c) * cy[j]) if outside else none))
 
 
-@compiled(fastmath=_REORDER)
+@compiled(fastmath=_REORDER, forceinline=True)
 def _pull_cone_table(ca, sa, cy, sy, ce, se, half, inside, into):
     none = ca.dtype.type(0)
     for j in range(len(ca)):
@@ -212,7 +214,7 @@ def _pull_cone_table(ca, sa, cy, sy, ce, se, half, inside, into):
         into[j] += half * _cone_slope(s, c, cy[j], sy[j], outside, inside, none)
 
 
-@compiled()
+@compiled(forceinline=True)
 def _pull(kind, to_table, q, e, g, extra, inside, into):
     """Add g times the derivative of one distance to the gradient of its candidate or of its query."""
     # Parts are cut out first: within a loop, two places of one array might overlap, and it would not vectorise.
