@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -127,10 +128,8 @@ def draw_runs(
     with the same settings; `old` names runs whose settings have changed since.
     """
     runs = [run for run in sorted(found, key=_order) if run.kind == "run"]
-    models = _models(dataset, book)
-    runs.sort(
-        key=lambda run: (run.label != "", list(models).index(run.recipe) if run.recipe in models else len(models))
-    )
+    titles = _titles(dataset, book)
+    runs.sort(key=lambda run: (run.label != "", titles.place(run)))
     panels: dict[str, list[Point]] = {}
     for name in AVERAGES:
         for run in runs:
@@ -138,7 +137,7 @@ def draw_runs(
             if value is not None:
                 pace = pace_of(run, paces) if run.shared_device and _run(run) not in old else None
                 minutes = run.seconds["train"] / 60 if pace is None else pace.minutes(run.steps)
-                title = f"{models.get(run.recipe, run.recipe)} {run.label}".strip()
+                title = titles.title(run)
                 note = f"{title}, seed {run.seed}: {value:.1f} after {minutes:.1f} minutes on {run.device}"
                 hollow = run.shared_device and pace is None
                 panels.setdefault(name, []).append(Point(title, note, minutes, value, hollow))
@@ -158,13 +157,13 @@ def draw_validations(found: Sequence[Result], dataset: str, book: Book) -> str |
 
     Along the bottom is the part of a training that is done: those that are compared are equally long.
     """
-    models = _models(dataset, book)
-    runs = [run for run in found if run.kind == "run" and not run.label and run.recipe in models and run.validations]
-    runs.sort(key=lambda run: (list(models).index(run.recipe), run.seed))
+    titles = _titles(dataset, book)
+    runs = [run for run in found if run.kind == "run" and titles.is_model(run) and run.validations]
+    runs.sort(key=lambda run: (titles.place(run), run.seed))
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run in runs:
-        several = sum(other.recipe == run.recipe for other in runs) > 1
-        title = f"{models[run.recipe]}, seed {run.seed}" if several else models[run.recipe]
+        several = sum(titles.title(other) == titles.title(run) for other in runs) > 1
+        title = f"{titles.title(run)}, seed {run.seed}" if several else titles.title(run)
         for name, (_, shapes) in AVERAGES.items():
             curve = [
                 (100 * each["step"] / run.steps, 100 * fmean(each["shapes"][shape] for shape in shapes))
@@ -178,10 +177,41 @@ def draw_validations(found: Sequence[Result], dataset: str, book: Book) -> str |
     return draw_curves(f"{dataset}: validation MRR × 100 while training", panels, "% of the training")
 
 
-def _models(dataset: str, book: Book) -> dict[str, str]:
-    """What the paper calls a recipe, by recipe: FLEX first, then in the order of the plan; a model has one colour."""
+@dataclass(frozen=True)
+class _Titles:
+    """What runs are called: by the plan's model of the same recipe whose label theirs begins with, and what is left."""
+
+    models: Mapping[tuple[str, str], str]
+    """Names by recipe and label, in the order in which they are drawn."""
+
+    def _model(self, run: Result) -> tuple[str, str] | None:
+        fitting = [
+            (recipe, label)
+            for recipe, label in self.models
+            if recipe == run.recipe and (not label or f"{run.label}-".startswith(f"{label}-"))
+        ]
+        return max(fitting, key=lambda key: len(key[1]), default=None)
+
+    def title(self, run: Result) -> str:
+        model = self._model(run)
+        if model is None:
+            return f"{run.recipe} {run.label}".strip()
+        return f"{self.models[model]} {run.label.removeprefix(model[1]).removeprefix('-')}".strip()
+
+    def is_model(self, run: Result) -> bool:
+        """Whether it is a model of the plan as it is, and no row of a sweep."""
+        return (run.recipe, run.label) in self.models
+
+    def place(self, run: Result) -> int:
+        model = self._model(run)
+        return len(self.models) if model is None else list(self.models).index(model)
+
+
+def _titles(dataset: str, book: Book) -> _Titles:
+    """FLEX first, then in the order of the plan: a model has one colour."""
     names = sorted(book.models, key=lambda name: name != "FLEX")
-    return {Job("run", dataset, str(book.models[name]["recipe"]), 0).recipe_name: name for name in names}
+    jobs = {name: Job("run", dataset, str(book.models[name]["recipe"]), 0) for name in names}
+    return _Titles({(job.recipe_name, str(book.models[name].get("label", ""))): name for name, job in jobs.items()})
 
 
 def _spread(values: Sequence[float | None]) -> str:

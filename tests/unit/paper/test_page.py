@@ -12,6 +12,7 @@ import pytest
 
 from flexkg.cli.main import run
 from flexkg.paper.cells import EPFO, NEGATION
+from flexkg.paper.listing import draw_runs, draw_validations
 from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.page import results_page
 from flexkg.paper.plan import Job, the_paper
@@ -161,6 +162,21 @@ def test_validations_are_drawn_where_they_are_recorded(tmp_path):
     assert drawing.count("ConE: 25.00 at 30<") == 2  # 600 of 2,000 steps
     assert {f">{part}<" in drawing for part in range(20, 101, 20)} == {True}
     assert ">90<" not in drawing  # no room
+
+
+def test_models_of_one_recipe_are_told_apart_by_their_labels(tmp_path):
+    long = {"recipe": "flex", "label": "long"}
+    book = replace(BOOK, models={**BOOK.models, "FLEX-long": long})
+    curve = ({"step": 1000, "mrr": 0.2, "shapes": dict.fromkeys((*EPFO, *NEGATION), 0.2)},)
+    plain, longer = (book.job(name, "nell995", seed=1) for name in ("FLEX", "FLEX-long"))
+    swept = [book.job(name, "nell995", seed=1, label="d200") for name in ("FLEX", "FLEX-long")]
+    found = [record(tmp_path, job, 0.2, validations=curve) for job in (plain, longer, *swept)]
+    drawing = draw_runs(found, "nell995", book, {}, ())
+    for title in ("FLEX", "FLEX-long", "FLEX d200", "FLEX-long d200"):
+        assert drawing.count(f"{title}, seed 1: 20.0 after") == 2, title
+    curves = draw_validations(found, "nell995", book)
+    assert curves.count("FLEX: 20.00 at ") == curves.count("FLEX-long: 20.00 at ") == 2
+    assert "d200" not in curves  # a sweep's trainings are not compared
 
 
 def test_variants_are_set_against_flex_in_the_paper_and_here(tmp_path):
