@@ -85,6 +85,8 @@ class TrainingSettings(Section):
     weight_exponent: float = -0.5
     """A query with n answers counts (4 + n) ** this: below 0, those with many answers count less."""
     learning_rate: PositiveFloat = 1e-4
+    table_rate: PositiveFloat = 1.0
+    """How many times faster the tables of entities and relations learn than the networks."""
     schedule: Literal["constant", "released", "linear", "cosine"] = "released"
     """`released`: divided by 5 at half the steps, then at every 1.5 times of that step."""
     warm_up: NonNegativeInt = 0

@@ -39,20 +39,28 @@ class Optimiser:
         for table in tables:
             table.sparse = by_rows
         self._rowwise = {id(table.weight) for table in tables if by_rows}
-        dense = [parameter for parameter in model.parameters() if not self.by_rows(parameter)]
-        # Biases and scalars are left alone by weight decay.
-        groups = [
-            {"params": [p for p in dense if p.ndim >= 2], "weight_decay": settings.weight_decay},
-            {"params": [p for p in dense if p.ndim < 2], "weight_decay": 0.0},
-        ]
         device = next(model.parameters()).device
         self.capturable = device.type == "cuda" and not by_rows
-        rate = torch.zeros((), device=device) if self.capturable else 0.0
+        self._decay, self._table_rate = settings.weight_decay, settings.table_rate
+        listed = {id(m.weight) for m in model.modules() if isinstance(m, Table)}
+        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+        for parameter in model.parameters():
+            if not self.by_rows(parameter):
+                # Biases and scalars are left alone by weight decay.
+                decay = settings.weight_decay if parameter.ndim >= 2 else 0.0
+                groups.setdefault((decay, self._table_rate if id(parameter) in listed else 1.0), []).append(parameter)
         self._adam = torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            lr=rate, betas=_BETAS, eps=_EPSILON, fused=True, capturable=self.capturable,
+            [
+                {
+                    "params": parameters,
+                    "weight_decay": decay,
+                    "times": times,
+                    "lr": torch.zeros((), device=device) if self.capturable else 0.0,
+                }
+                for (decay, times), parameters in groups.items()
+            ],
+            betas=_BETAS, eps=_EPSILON, fused=True, capturable=self.capturable,
         )  # fmt: skip
-        self._decay = settings.weight_decay
         self._state: dict[str, dict[str, Tensor]] = {}
         for name, parameter in model.named_parameters():
             self._state[name] = {
@@ -71,10 +79,10 @@ class Optimiser:
         """The learning rate of the next step."""
         for group in self._adam.param_groups:
             if self.capturable:
-                group["lr"].fill_(rate)
+                group["lr"].fill_(rate * group["times"])
             else:
-                group["lr"] = rate
-        self._rate = rate
+                group["lr"] = rate * group["times"]
+        self._row_rate = rate * self._table_rate
 
     @torch.no_grad()
     def clip(self, limit: float) -> None:
@@ -104,8 +112,8 @@ class Optimiser:
         state["exp_avg"][rows], state["exp_avg_sq"][rows] = first, second
         count = float(state["step"])
         spread = (second / (1 - _BETAS[1] ** count)).sqrt_().add_(_EPSILON)
-        values = parameter[rows] * (1 - self._rate * self._decay)
-        parameter[rows] = values.addcdiv_(first, spread, value=-self._rate / (1 - _BETAS[0] ** count))
+        values = parameter[rows] * (1 - self._row_rate * self._decay)
+        parameter[rows] = values.addcdiv_(first, spread, value=-self._row_rate / (1 - _BETAS[0] ** count))
 
     def tensors(self) -> dict[str, Tensor]:
         """The state, to be saved."""

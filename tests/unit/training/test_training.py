@@ -228,7 +228,9 @@ def test_shared_negatives_are_scored_as_if_each_query_had_its_own(queries):
         Batches([sets["1p"]], [8], interpretation(model), ENTITIES, 4, 3, shared_by=3)
 
 
-@pytest.mark.parametrize("extra", [[], ["training.clip=0.001"], ["training.weight_decay=0.1"]])
+@pytest.mark.parametrize(
+    "extra", [[], ["training.clip=0.001"], ["training.weight_decay=0.1"], ["training.table_rate=3"]]
+)
 def test_updates_by_rows_are_updates_of_all_rows_while_all_are_touched(tmp_path, queries, extra):
     # 32 x 65 candidates of 60 entities: a batch touches every row, and the two ways must agree.
     settings = ["training.steps=5", "training.negatives=64", *extra]
@@ -249,6 +251,21 @@ def test_updates_by_rows_leave_other_rows_alone(tmp_path, queries):
     changed = (run.model.entities.weight != before).any(dim=1).nonzero()[:, 0]
     assert 0 < len(touched) < ENTITIES
     assert set(changed.tolist()) <= set(touched.tolist())
+
+
+def test_tables_may_learn_faster_than_networks(tmp_path, queries):
+    moved = []
+    for times in (1, 5):
+        run = trainer(
+            tmp_path / str(times), queries, "training.steps=1", "training.warm_up=0", f"training.table_rate={times}"
+        )
+        before = {name: value.clone() for name, value in run.model.state_dict().items()}
+        run.run()
+        moved.append({name: value - before[name] for name, value in run.model.state_dict().items()})
+    for name, change in moved[0].items():
+        times = 5 if name.startswith(("entities.", "relation")) else 1
+        torch.testing.assert_close(moved[1][name], times * change, rtol=1e-3, atol=1e-6)
+    assert any(change.abs().max() > 0 for name, change in moved[0].items() if name.startswith("relation"))
 
 
 def test_weight_decay_shrinks_tables(tmp_path, queries):
