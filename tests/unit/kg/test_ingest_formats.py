@@ -9,17 +9,7 @@ import pytest
 from flexkg.errors import DataError, MissingExtra
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.ingest import import_files
-
-
-def triples(dataset: Dataset, split: str = "train") -> list[tuple[str, str, str]]:
-    name, relation = dataset.entities.identifier, dataset.relations.identifier
-    return [(name(h), relation(r), name(t)) for h, r, t in dataset.triples[split].tolist()]
-
-
-def write(path, data):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
+from importing import triples, write
 
 
 def parquet(path, select):

@@ -4,13 +4,9 @@ import pytest
 
 from flexkg.errors import DataError
 from flexkg.kg.ingest import import_files, sources
+from importing import write
 
 MARK = b"\xef\xbb\xbf"
-
-
-def write(path, data):
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
 
 
 def lines_of(count: int) -> list[str]:

@@ -9,22 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flexkg.errors import DataError
-from flexkg.kg.dataset import SPLITS, Dataset
-from flexkg.kg.ingest import import_files, large, sources
-
-
-def triples(dataset: Dataset, split: str = "train") -> list[tuple[str, str, str]]:
-    name, relation = dataset.entities.identifier, dataset.relations.identifier
-    return [(name(h), relation(r), name(t)) for h, r, t in dataset.triples[split].tolist()]
-
-
-def write(path, data):
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-GRAPH = [("a", "r", "b"), ("b", "s", "c"), ("c", "r", "a")]
-TSV = "a\tr\tb\nb\ts\tc\nc\tr\ta\n"
+from flexkg.kg.dataset import SPLITS
+from flexkg.kg.ingest import import_files, sources
+from importing import GRAPH, TSV, triples, write
 
 
 @pytest.mark.parametrize(
@@ -357,61 +344,3 @@ def test_known_identifiers_take_the_first_ids(tmp_path):
     assert list(dataset.entities.identifiers) == ["c", "z", "a", "b"]
     assert list(dataset.relations.identifiers) == ["s", "r"]
     assert triples(dataset) == GRAPH
-
-
-@pytest.fixture
-def every_file_is_large(monkeypatch):
-    monkeypatch.setattr(large, "_LARGE", 0)
-    monkeypatch.setattr(large, "_LARGE_PACKED", 0)
-    monkeypatch.setattr(large, "_BLOCK", 20_000)
-
-
-@pytest.mark.parametrize("name", ["x.tsv", "x.csv", "x.tsv.gz", "odd[1]*.tsv"])
-@pytest.mark.parametrize("header", ["", "h,r,t,when\n"])
-def test_the_way_for_large_files_gives_the_same_ids(tmp_path, every_file_is_large, monkeypatch, name, header):
-    rng = random.Random(2)
-    rows = "".join(f"é{rng.randrange(900)},r{rng.randrange(9)},é{rng.randrange(900)},NULL\n" for _ in range(20_000))
-    data = (header + rows).rstrip("\n").encode()
-    data = data if "csv" in name else data.replace(b",", b"\t")
-    path = write(tmp_path / name, gzip.compress(data) if name.endswith("gz") else data)
-    steps = []
-    fast = import_files(path, columns="h,r,t,_", progress=lambda what, *_: steps.append(what))
-    assert f"Numbering {name}" in steps
-    assert f"Reading {name}" not in steps
-    monkeypatch.setattr(large, "_LARGE", 1 << 60)
-    monkeypatch.setattr(large, "_LARGE_PACKED", 1 << 60)
-    plain = import_files(path, columns="h,r,t,_")
-    assert list(fast.entities.identifiers) == list(plain.entities.identifiers)
-    assert fast.checksum == plain.checksum
-    assert fast.report == plain.report
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"a\tr\tb\nbad\n",
-        b"a\tr\tb\n\n",
-        b"a\tr\tb\r\n",
-        b"a\tr\tb\nc\r\tr\td\n",
-        b"a\tr\tb\n\tr\tb\n",
-        b"a\tr\tb\nb\tr\t\n",
-        b"a\tr\tb\ncaf\xe9\tr\tb",
-        b"a\tr\tb\n\0\tr\tb\n",
-        b"a\tr\tb\nc\td\n\te\tf\tg\n",
-        b"\xef\xbb\xbfa\tr\tb\n",
-    ],
-)
-def test_a_large_file_with_any_fault_goes_the_ordinary_way(tmp_path, every_file_is_large, data):
-    path = write(tmp_path / "x.tsv", data)
-    steps = []
-    dataset = import_files(path, progress=lambda what, *_: steps.append(what))
-    assert "Numbering x.tsv" not in steps
-    assert triples(dataset)[0] == ("a", "r", "b")
-
-
-def test_later_files_continue_the_ids_of_a_large_one(tmp_path, every_file_is_large):
-    train = write(tmp_path / "train.tsv", TSV)
-    test = write(tmp_path / "test.tsv", "a\tnew\td\nb\ts\tc\n")
-    dataset = import_files(train, test=test)
-    assert list(dataset.entities.identifiers) == ["a", "b", "c", "d"]
-    assert triples(dataset, "test") == [("a", "new", "d")]
