@@ -135,7 +135,7 @@ def draw_runs(
         for run in runs:
             value = average_of(run, name)
             if value is not None:
-                pace = pace_of(run, paces) if run.shared_device and _run(run) not in old else None
+                pace = pace_of(run, paces, book) if run.shared_device and _run(run) not in old else None
                 minutes = run.seconds["train"] / 60 if pace is None else pace.minutes(run.steps)
                 title = titles.title(run)
                 note = f"{title}, seed {run.seed}: {value:.1f} after {minutes:.1f} minutes on {run.device}"

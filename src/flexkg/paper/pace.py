@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from flexkg.paper.plan import Job
+    from flexkg.paper.plan import Book, Job
     from flexkg.paper.results import Result
 
 FILE = "pace.json"
@@ -55,9 +55,9 @@ def find_pace(paces: Mapping[str, Pace], dataset: str, recipe: str, label: str) 
     return None
 
 
-def pace_of(result: Result, paces: Mapping[str, Pace]) -> Pace | None:
-    """What was measured of a run on the device that it was made on; None if nothing was."""
-    pace = find_pace(paces, result.dataset, result.recipe, result.label)
+def pace_of(result: Result, paces: Mapping[str, Pace], book: Book) -> Pace | None:
+    """What was measured of a run, however long, on the device that it was made on; None if nothing was."""
+    pace = find_pace(paces, result.dataset, result.recipe, book.without_length(result.label))
     return pace if pace is not None and pace.device == result.device else None
 
 

@@ -47,9 +47,9 @@ _CAVEATS = """\
   most of what our figures with negation are above its ones is due to them. The rivals are given both as well.
 - Rivals are trained for the time that FLEX takes here, with fewer trials of their settings than FLEX had, all on
   FB15k-237; on NELL995 they have the same settings, but for what was published of ConE. Where one stays below its
-  published figure it would gain from more time, and the margin over it says less than the paper's: BetaE above all,
-  which learns slowly, and ConE on NELL995, whose curve still rises where it ends. Where one is above it, as Query2box
-  and GQE are, part of the paper's margin was its training.
+  published figure, as BetaE and ConE do, it would gain from more time, and the margin over it says less than the
+  paper's: ConE on NELL995 above all, whose curve still rises where it ends. Where one is above it, as Query2box and GQE
+  are, part of the paper's margin was its training.
 - What the parts of FLEX give here need not be what they give in the paper, the logic part above all:
   [Variants against FLEX](#variants-against-flex).
 - Intervals are about the choice of test queries. They do not cover seeds; [Over seeds](#over-seeds) does.
@@ -69,7 +69,7 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     paces = read_paces(folder)
     images: dict[str, str] = {}
     flex = {name: run for name in registry if (job := book.job("FLEX", name)) and (run := recorded(job, found))}
-    parts = [_HEAD, glance(pages, registry, paces), below(pages), _CAVEATS, _queries(registry)]
+    parts = [_HEAD, glance(pages, registry, paces, book), below(pages, paces, book), _CAVEATS, _queries(registry)]
     parts.append(list_repeats(read_repeats(folder), flex))
     jobs = missing(book.select("all"), book, [], registry)
     old = {

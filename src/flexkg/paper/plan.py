@@ -178,6 +178,22 @@ class Book:
         tables = [table for table in self.tables.values() if table.kind == COMPARISON]
         return frozenset(name for table in tables for name in (self.favourite(table), *(row.row for row in table.rows)))
 
+    @cached_property
+    def _lengths(self) -> frozenset[str]:
+        """What rows of sweeps are called by that differ in the number of updates alone."""
+        swept = [(table, self.settings[table.name]) for table in self.tables.values() if table.kind == "sweep"]
+        return frozenset(
+            swept_label(settings, row.row)
+            for table, settings in swept
+            if settings["setting"] == "training.steps"
+            for row in table.rows
+        )
+
+    def without_length(self, label: str) -> str:
+        """The label of the same run with its model's own number of updates; one of them takes as long."""
+        rest, _, last = label.rpartition("-")
+        return rest if last in self._lengths else label
+
     def favourite(self, table: Table) -> str:
         """The model that a table compares the others with."""
         return str(self.settings.get(table.name, {}).get("model", "FLEX"))

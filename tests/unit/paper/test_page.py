@@ -115,12 +115,48 @@ def test_what_is_below_the_papers_is_named_by_shape_and_with_its_reason(tmp_path
         "  Ours as parts of the paper's: FLEX 1p 0.46, 2i 0.57, 3i 0.41, pi 0.73; "
         "Q2B 1p 0.97, 2i 1.29, 3i 0.88, pi 1.83."
     )
-    assert lines[2].startswith("  Rounds 7 and 8")
+    assert lines[2].startswith("  Time gives the average what it lacks")
     assert "negation" not in short.partition("\n  ")[0]  # 20.0 for 6.1
     assert "nell995" not in short
     assert "#what-was-tried" in short
     record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.9)
     assert "### Where it is below the paper's" not in results_page(tmp_path)[0]
+
+
+def swept(steps: int) -> Job:
+    [job] = jobs("training-length", f"fb15k-237/flex-seed1-s{steps}")
+    return job
+
+
+def test_a_longer_training_that_is_better_on_validation_is_shown_beside_the_models_own(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    keep_paces(tmp_path, [Pace("fb15k-237/flex-seed1", 2.0, "a GPU", "2026-11-16")])
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.2, best={"step": 60_000, "mrr": 0.2}, steps=60_000)
+    record(tmp_path, swept(20_000), 0.1, best={"step": 20_000, "mrr": 0.1}, steps=20_000)
+    assert "updates |" not in results_page(tmp_path)[0].partition("## What to keep in mind")[0]
+    record(tmp_path, swept(180_000), 0.26, best={"step": 180_000, "mrr": 0.26}, steps=180_000, shared_device=True)
+    text, images = results_page(tmp_path)
+    head = text.partition("## What to keep in mind")[0]
+    figures = "43.6 / **26.0** | 24.6 / **26.0** | 6.5 / **26.0** | 1 | 10.0 † | 6.0 | a GPU | 1p"
+    assert f"| fb15k-237, 180,000 updates | {figures} |" in head  # an update takes 2 ms, however many there are
+    assert "  After 180,000 updates, which take 6.0 minutes alone, it is 26.0 (1p −17.6, 2i −8.9, 3i −22.4" in head
+    assert "FLEX s180000, seed 1: 26.0 after 6.0 minutes on a GPU" in images["results-fb15k-237-minutes.svg"]
+
+
+def test_a_longer_training_of_other_settings_is_no_longer_flexs(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.2, best={"step": 1, "mrr": 0.2})
+    job = swept(180_000)
+    older = replace(job, overrides=(*job.overrides, "model.dropout=0.5"))
+    record(tmp_path, older, 0.26, best={"step": 1, "mrr": 0.26})
+    assert "updates |" not in results_page(tmp_path)[0].partition("## What to keep in mind")[0]
+
+
+def test_labels_say_which_runs_differ_in_length_alone():
+    assert BOOK.without_length("s180000") == ""
+    assert BOOK.without_length("wide-s20000") == "wide"
+    assert BOOK.without_length("d200") == "d200"
+    assert BOOK.without_length("") == ""
 
 
 def test_the_summary_of_the_readme_is_replaced_whole():
