@@ -71,27 +71,23 @@ def draw_mrr(result: Mapping[str, Any], title: str) -> str:
     step = 18 * len(series) + 12
     width, bottom = left + step * len(lines) + 20, top + inner
     values = [line[key] for line in lines for key in (*series, "ci95_high") if line.get(key) is not None]
-    highest = 100 * max([*values, 0.01])
-    unit = 10 ** math.floor(math.log10(highest))
-    most = next(unit * part for part in (2, 4, 6, 8, 10, 12) if unit * part >= highest)
+    scale = svg.Scale.over([0.0, 1.0, *(100 * value for value in values)])
     body = svg.text(left, 20, title, style='font-weight="bold"')
     body += svg.legend(left, 38, dict(series.values()))
-    for part in range(5):
-        y = bottom - inner * part / 4
-        body += svg.line([(left, y), (width - 20, y)], "#e5e7eb") + svg.text(
-            left - 6, y + 4, f"{most * part / 4:g}", "end"
-        )
+    for tick in scale.ticks:
+        y = bottom - inner * scale.part(tick)
+        body += svg.line([(left, y), (width - 20, y)], "#e5e7eb") + svg.text(left - 6, y + 4, f"{tick:g}", "end")
     for number, row in enumerate(lines):
         x = left + step * number + 6
         for place, (key, (name, colour)) in enumerate(series.items()):
             if row.get(key) is None:
                 continue
             value, at = 100 * row[key], x + 18 * place
-            y = bottom - inner * value / most
+            y = bottom - inner * scale.part(value)
             body += svg.box(at, y, 15, bottom - y, colour, f"{name}: {row['shape']} {value:.1f}")
-            above = y if key != "mrr" else bottom - inner * 100 * row["ci95_high"] / most
+            above = y if key != "mrr" else bottom - inner * scale.part(100 * row["ci95_high"])
             body += svg.text(at + 7.5, above - 4, f"{value:.1f}", "middle", 'font-size="8"')
-        low, high = (bottom - inner * 100 * row[key] / most for key in ("ci95_low", "ci95_high"))
+        low, high = (bottom - inner * scale.part(100 * row[key]) for key in ("ci95_low", "ci95_high"))
         body += svg.line([(x + 7.5, low), (x + 7.5, high)], "#111")
         body += "".join(svg.line([(x + 4.5, y), (x + 10.5, y)], "#111") for y in (low, high))
         body += svg.text(x + 9 * len(series) - 1.5, bottom + 16, row["shape"], "middle")

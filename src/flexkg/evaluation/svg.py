@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 BLUE, ORANGE, GREY = "#1d4ed8", "#c2410c", "#9ca3af"
+
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_PARTS = 5
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis with round ends and round steps between them."""
+
+    least: float
+    most: float
+    step: float
+
+    @classmethod
+    def over(cls, values: Iterable[float]) -> Scale:
+        """The narrowest that holds all values in few steps."""
+        found = list(values) or [0.0]
+        low, high = min(found), max(found)
+        # Values that hardly differ are not drawn as if they did.
+        room = max(high - low, max(abs(low), abs(high)) / _PARTS) or 1.0
+        unit = 10.0 ** math.floor(math.log10(room / _PARTS))
+        for step in (unit * part for part in _STEPS if unit * part * _PARTS >= room):
+            # A value that is on a step but for rounding needs no further one.
+            first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+            if last - first <= _PARTS:
+                break
+        return cls(first * step, max(last, first + 1) * step, step)
+
+    @property
+    def ticks(self) -> list[float]:
+        """The ends and what is between them."""
+        return [self.least + self.step * part for part in range(round((self.most - self.least) / self.step) + 1)]
+
+    def part(self, value: float) -> float:
+        """How far from the lower end to the upper one."""
+        return (value - self.least) / (self.most - self.least)
 
 
 def document(width: float, height: float, body: str) -> str:

@@ -61,6 +61,18 @@ def pace_of(result: Result, paces: Mapping[str, Pace], book: Book) -> Pace | Non
     return pace if pace is not None and pace.device == result.device else None
 
 
+def minutes_of(result: Result, paces: Mapping[str, Pace], book: Book) -> tuple[float, bool]:
+    """The minutes of a training, and whether they compare with others.
+
+    Those that its updates take alone, if that was measured; otherwise as it was trained, which says little where
+    something else used the device.
+    """
+    pace = pace_of(result, paces, book)
+    if pace is not None:
+        return pace.minutes(result.steps), True
+    return float(result.seconds["train"]) / 60, not result.shared_device
+
+
 def keep_paces(results: Path, measured: Iterable[Pace]) -> None:
     """Put measurements into the file, in place of earlier ones of the same runs."""
     paces = read_paces(results) | {pace.run: pace for pace in measured}

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flexkg.paper.cells import EPFO, NEGATION, outdated, recorded
+from flexkg.paper.cells import outdated, recorded
 from flexkg.paper.glance import below, glance
-from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, draw_runs, draw_validations, list_runs, list_seeds
+from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, list_runs, list_seeds
 from flexkg.paper.pace import list_paces, read_paces
+from flexkg.paper.pictures import picture_of, pictures_of
 from flexkg.paper.plan import the_paper
-from flexkg.paper.plots import draw_curves, draw_shapes
 from flexkg.paper.render import Page, both, listed, marks, notes_of, number, page_of, triple
 from flexkg.paper.repeats import list_repeats, read_repeats
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import missing
-from flexkg.paper.tables import AVERAGE
 from flexkg.paper.tuning import list_trials, read_trials
 from flexkg.paper.variants import list_variants
 from flexkg.paper.workloads import read_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from flexkg.paper.cells import Filled
-    from flexkg.paper.plan import Book
-    from flexkg.paper.results import Result
+    from flexkg.paper.pictures import Picture
     from flexkg.paper.workloads import Entry, Registry
 
 _HEAD = """\
@@ -76,52 +74,28 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
         job.name: reasons for job in jobs if (run := recorded(job, found)) and (reasons := outdated(run, job, registry))
     }
     for dataset in pages["main-epfo"].table.datasets:
-        own = [run for run in found if run.dataset == dataset]
-        drawn = draw_runs(own, dataset, book, paces, old), draw_validations(own, dataset, book)
-        parts += _plots(dataset, pages, own, registry, *drawn, images)
+        if drawn := pictures_of(dataset, found, book, pages, paces, old):
+            parts += [f"## {dataset}\n", *_asked(dataset, registry), *_shown(drawn, images)]
     parts += [_comparison(pages["comparison"]), list_variants(pages), list_paces(paces, jobs)]
     parts += [list_runs(found, old), list_seeds(found), "## The paper's tables\n"]
     for name, page in pages.items():
         if name == "comparison":
             continue
         parts.append(_section(page))
-        if page.table.kind == "sweep" and (drawing := _draw_sweep(page, book)) is not None:
-            images[f"results-{name}.svg"] = drawing
-            parts.append(f"![{page.table.title}: MRR and minutes](img/results-{name}.svg)\n")
+        if page.table.kind == "sweep" and (picture := picture_of(page, book, paces)) is not None:
+            parts += _shown([picture], images)
     parts.append(list_trials(read_trials(folder)))
     return "\n".join(part for part in parts if part), images
 
 
-def _plots(
-    dataset: str,
-    pages: Mapping[str, Page],
-    found: Sequence[Result],
-    registry: Registry,
-    minutes: str | None,
-    validations: str | None,
-    images: dict[str, str],
-) -> list[str]:
-    """The plots of a graph, once something was measured on it."""
-    parts = []
-    if (shapes := _draw_shapes(dataset, pages)) is not None:
-        images[f"results-{dataset}.svg"] = shapes
-        parts.append(f"![{dataset}: MRR by shape, the paper's and ours](img/results-{dataset}.svg)\n")
-    if minutes is not None:
-        images[f"results-{dataset}-minutes.svg"] = minutes
-        parts.append(f"![{dataset}: MRR against minutes of training](img/results-{dataset}-minutes.svg)\n")
-    if any(run.shared_device for run in found):
-        parts.append(
-            "Where something else used the device, minutes are those that the updates take alone, if that was\n"
-            "measured. Hollow points: it was not, and alone they would stand further to the left.\n"
-        )
-    if validations is not None:
-        images[f"results-{dataset}-validations.svg"] = validations
-        parts.append(f"![{dataset}: validation MRR while training](img/results-{dataset}-validations.svg)\n")
-        parts.append(
-            "A validation ranks a sample of the queries; the weights of the best one are kept. Trainings are equally\n"
-            "long. Older results have no such curve.\n"
-        )
-    return [f"## {dataset}\n", *_asked(dataset, registry), *parts] if parts else []
+def _shown(drawn: Sequence[Picture], images: dict[str, str]) -> list[str]:
+    """Plots and what there is to say of them; their drawings go to the images."""
+    images |= {picture.file: picture.drawing for picture in drawn}
+    return [
+        part
+        for picture in drawn
+        for part in (f"![{picture.title}](img/{picture.file})\n", picture.remark and f"{picture.remark}\n")
+    ]
 
 
 def _asked(dataset: str, registry: Registry) -> list[str]:
@@ -132,47 +106,6 @@ def _asked(dataset: str, registry: Registry) -> list[str]:
     if not sampled:
         return ["The test queries are the published ones, the same as the paper's.\n"]
     return [f"Published test queries, the same as the paper's: {listed(published)}. All others were sampled here.\n"]
-
-
-def _draw_shapes(dataset: str, pages: Mapping[str, Page]) -> str | None:
-    """FLEX in the paper and here, and the other models here, by shape; None where nothing was measured."""
-    main = [pages["main-epfo"], pages["main-negation"]]
-    rows = ["FLEX", *dict.fromkeys(row.row for page in main for row in page.table.rows if row.row != "FLEX")]
-    series: dict[str, dict[str, float]] = {"FLEX, paper": {}, **{f"{row}, ours": {} for row in rows}}
-    old: set[str] = set()
-    for filled in (filled for page in main for filled in page.cells):
-        cell = filled.cell
-        if cell.dataset != dataset or cell.column == AVERAGE:
-            continue
-        if cell.row == "FLEX" and cell.paper is not None:
-            series["FLEX, paper"][cell.column] = cell.paper
-        if filled.ours is not None:
-            series[f"{cell.row}, ours"][cell.column] = filled.ours
-            if not filled.exact:
-                old.add(f"{cell.row}, ours")
-    if not any(values for name, values in series.items() if name != "FLEX, paper"):
-        return None
-    shown = {
-        f"{name}~" if name in old else name: values for name, values in series.items() if values or name == "FLEX, ours"
-    }
-    return draw_shapes(
-        f"{dataset}: test MRR × 100 by shape", {"without negation": EPFO, "with negation": NEGATION}, shown
-    )
-
-
-def _draw_sweep(page: Page, book: Book) -> str | None:
-    """MRR and minutes over the setting; None before it was measured twice."""
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for filled in page.cells:
-        if filled.ours is not None:
-            curves.setdefault(filled.cell.column, []).append((float(filled.cell.row), filled.ours))
-    if max(map(len, curves.values()), default=0) < 2:
-        return None
-    minutes = {"minutes": curves.pop("minutes")} if "minutes" in curves else {}
-    panels = {"MRR × 100": curves, **({"minutes of training": minutes} if minutes else {})}
-    return draw_curves(
-        f"{page.table.title} on {page.table.datasets[0]}", panels, book.settings[page.table.name]["setting"]
-    )
 
 
 def _comparison(page: Page) -> str:

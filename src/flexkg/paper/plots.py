@@ -1,4 +1,4 @@
-"""The plots of the page of results, as SVG: MRR by shape, MRR against minutes, and what the dimension changes."""
+"""Plots as SVG: bars by shape, models line by line, points over minutes, curves over a setting."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from flexkg.evaluation import svg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 COLOURS = ("#1d4ed8", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#a16207", "#4d7c0f", "#6b21a8", "#334155")
-_PAPER = svg.GREY
+_PAPER, _GRID = svg.GREY, "#e5e7eb"
 _TOP, _BOTTOM, _INNER, _GAP = 76, 36, 220, 56
 _WIDE, _NARROW = 17, 8
 """Bars that have their value written above them, and the others."""
+
+_UNIT = svg.Scale(0.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,44 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """A line through points."""
+
+    name: str
+    """Curves of one name share a colour."""
+    note: str
+    """Shown when pointed at, before the values of a point."""
+    points: Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A figure with its interval, if that is known."""
+
+    note: str
+    """Shown when pointed at."""
+    value: float
+    around: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model in a plot of models."""
+
+    name: str
+    paper: float | None
+    ours: Sequence[Value]
+    """One for each seed."""
+
+
+@dataclass(frozen=True)
 class _Panel:
     """A part of a picture with its own scales."""
 
     left: float
     width: float
-    most: float
-    """At the top of the upright scale, which begins at 0."""
-    least_x: float = 0.0
-    most_x: float = 1.0
+    upright: svg.Scale
+    across: svg.Scale = _UNIT
     top: float = _TOP
 
     @property
@@ -49,16 +80,15 @@ class _Panel:
         return self.top + _INNER
 
     def x(self, value: float) -> float:
-        return self.left + self.width * (value - self.least_x) / (self.most_x - self.least_x)
+        return self.left + self.width * self.across.part(value)
 
     def y(self, value: float) -> float:
-        return self.top + _INNER * (1 - value / self.most)
+        return self.top + _INNER * (1 - self.upright.part(value))
 
     def frame(self, title: str, below: str = "") -> str:
         body = svg.text(self.left, self.top - 10, title)
-        for part in range(5):
-            value = self.most * part / 4
-            body += svg.line([(self.left, self.y(value)), (self.left + self.width, self.y(value))], "#e5e7eb")
+        for value in self.upright.ticks:
+            body += svg.line([(self.left, self.y(value)), (self.left + self.width, self.y(value))], _GRID)
             body += svg.text(self.left - 6, self.y(value) + 4, f"{value:g}", "end", 'font-size="10"')
         if below:
             body += svg.text(self.left + self.width, self.bottom + 30, below, "end", 'font-size="10"')
@@ -72,7 +102,7 @@ class _Panel:
     def dashed(self, value: float, note: str) -> str:
         """A level to reach."""
         ends = [(self.left, self.y(value)), (self.left + self.width, self.y(value))]
-        label = svg.text(ends[1][0], ends[1][1] - 4, note, "end", 'font-size="9" fill="#6b7280"')
+        label = svg.text(ends[0][0] + 2, ends[0][1] - 4, note, style='font-size="9" fill="#6b7280"')
         return svg.line(ends, "#6b7280", 'stroke-dasharray="4 3"') + label
 
 
@@ -87,7 +117,7 @@ def draw_shapes(title: str, groups: Mapping[str, Sequence[str]], series: Mapping
         values = [series[name][shape] for name in series for shape in shapes if shape in series[name]]
         if not values:
             continue
-        panel = _Panel(44, step * len(shapes), _round_up(max(values)), top=top)
+        panel = _Panel(44, step * len(shapes), svg.Scale.over([0.0, *values]), top=top)
         body += panel.frame(group)
         for place, shape in enumerate(shapes):
             at = panel.left + step * place + 6
@@ -109,35 +139,79 @@ def _bar(panel: _Panel, x: float, width: float, value: float, colour: str, note:
     return body
 
 
+_LINE, _LABELS = 20, 170
+
+
+def draw_models(title: str, panels: Mapping[str, Sequence[Row]]) -> str:
+    """A line for each model: the paper's value as a tick, ours as dots with their intervals, in panels of one order."""
+    names = list(dict.fromkeys(row.name for rows in panels.values() for row in rows))
+    top, width = 84.0, 250.0
+    bottom = top + _LINE * len(names)
+    body = svg.text(14, 18, title, style='font-weight="bold"')
+    body += svg.legend(14, 38, {"the paper": _PAPER, "here, a dot for each seed with its 95% interval": COLOURS[0]})
+    body += "".join(
+        svg.text(_LABELS - 10, top + _LINE * (place + 0.5) + 4, name, "end") for place, name in enumerate(names)
+    )
+    left = float(_LABELS)
+    for panel, rows in panels.items():
+        values = [value for row in rows for each in row.ours for value in (each.value, *(each.around or ()))]
+        scale = svg.Scale.over([*values, *(row.paper for row in rows if row.paper is not None)])
+        body += svg.text(left, top - 10, panel)
+        for tick in scale.ticks:
+            x = left + width * scale.part(tick)
+            body += svg.line([(x, top), (x, bottom)], _GRID)
+            body += svg.text(x, bottom + 15, f"{tick:g}", "middle", 'font-size="10"')
+        for row in rows:
+            y = top + _LINE * (names.index(row.name) + 0.5)
+            if row.paper is not None:
+                x = left + width * scale.part(row.paper)
+                body += svg.box(x - 1.5, y - 7, 3, 14, _PAPER, f"{row.name}, the paper: {row.paper:.1f}")
+            for each in row.ours:
+                if each.around is not None:
+                    body += svg.line([(left + width * scale.part(end), y) for end in each.around], COLOURS[0])
+                body += _dot(left + width * scale.part(each.value), y, COLOURS[0], each.note)
+        left += width + 40
+    return svg.document(left - 20, bottom + 28, body)
+
+
 def draw_minutes(
-    title: str, panels: Mapping[str, Sequence[Point]], levels: Mapping[str, tuple[float, str]], below: str
+    title: str,
+    panels: Mapping[str, Sequence[Point]],
+    levels: Mapping[str, tuple[float, str]],
+    below: str,
+    order: Sequence[str],
 ) -> str:
     """Points in panels beside each other, minutes along the bottom; levels are dashed lines with their notes."""
-    names = list(dict.fromkeys(point.name for points in panels.values() for point in points))
-    most_x = _round_up(max((point.x for points in panels.values() for point in points), default=1.0))
+    looks = _numbers(order, (point.name for points in panels.values() for point in points))
+    across = svg.Scale.over([0.0, *(point.x for points in panels.values() for point in points)])
     left, width = 44.0, 330.0
     body = svg.text(44, 18, title, style='font-weight="bold"')
     for name, points in panels.items():
         values = [point.y for point in points] + ([levels[name][0]] if name in levels else [])
-        panel = _Panel(left, width, _round_up(max(values, default=1.0)), 0.0, most_x)
-        body += panel.frame(name, below) + panel.ticks([most_x * part / 4 for part in range(5)])
+        panel = _Panel(left, width, svg.Scale.over(values), across)
+        body += panel.frame(name, below) + panel.ticks(across.ticks)
         if name in levels:
             body += panel.dashed(*levels[name])
         body += "".join(
-            _mark(panel.x(point.x), panel.y(point.y), names.index(point.name), point.note, point.hollow)
-            for point in points
+            _mark(panel.x(point.x), panel.y(point.y), looks[point.name], point.note, point.hollow) for point in points
         )
         left += width + _GAP
-    return _with_names(body, left - _GAP + 16, names)
+    return _with_names(body, left - _GAP + 16, looks)
 
 
-def _with_names(body: str, width: float, names: Sequence[str]) -> str:
+def _numbers(order: Iterable[str], used: Iterable[str]) -> dict[str, int]:
+    """The marks of those that are used: by an order of more names, so that one has the same mark in several plots."""
+    wanted = dict.fromkeys(used)
+    return {name: number for number, name in enumerate(dict.fromkeys([*order, *wanted])) if name in wanted}
+
+
+def _with_names(body: str, width: float, looks: Mapping[str, int]) -> str:
     """Panels as a picture, with what their marks mean below, three in a row."""
     bottom = _TOP + _INNER + _BOTTOM + 14
-    for place, name in enumerate(names):
+    for place, (name, number) in enumerate(looks.items()):
         x, y = 50 + 240 * (place % 3), bottom + 16 * (place // 3)
-        body += _mark(x, y - 4, place, name) + svg.text(x + 10, y, name)
-    return svg.document(max(width, 760), bottom + 16 * -(-len(names) // 3), body)
+        body += _mark(x, y - 4, number, name) + svg.text(x + 10, y, name)
+    return svg.document(max(width, 760), bottom + 16 * -(-len(looks) // 3), body)
 
 
 def _mark(x: float, y: float, number: int, note: str, hollow: bool = False) -> str:
@@ -153,34 +227,28 @@ def _mark(x: float, y: float, number: int, note: str, hollow: bool = False) -> s
 _TICKS = 6
 
 
-def draw_curves(title: str, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], below: str) -> str:
+def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]], below: str, order: Sequence[str]) -> str:
     """Curves in panels beside each other, a mark at each point."""
-    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    looks = _numbers(order, (curve.name for curves in panels.values() for curve in curves))
     body = svg.text(44, 18, title, style='font-weight="bold"')
     left, width = 44.0, 330.0
     for name, curves in panels.items():
-        points = [point for curve in curves.values() for point in curve]
-        ticks = sorted({x for x, _ in points})
-        panel = _Panel(left, width, _round_up(max(y for _, y in points)), 0.0, 1.05 * max(ticks))
+        places = [place for curve in curves for place in curve.points]
+        ticks = sorted({x for x, _ in places})
+        panel = _Panel(left, width, svg.Scale.over(y for _, y in places), svg.Scale(0.0, 1.05 * max(ticks), 1.0))
         # As many as there is room for, the last among them.
         body += panel.frame(name, below) + panel.ticks(ticks[:: -math.ceil(len(ticks) / _TICKS)])
-        for kind, curve in curves.items():
-            place = names.index(kind)
-            points = [(panel.x(x), panel.y(y)) for x, y in curve]
-            body += svg.line(points, COLOURS[place % len(COLOURS)], 'stroke-width="2"')
-            for (x, y), (at, value) in zip(curve, points, strict=True):
-                body += _mark(at, value, place, f"{kind}: {y:.2f} at {x:g}")
+        for curve in curves:
+            number = looks[curve.name]
+            line = [(panel.x(x), panel.y(y)) for x, y in curve.points]
+            body += svg.line(line, COLOURS[number % len(COLOURS)], 'stroke-width="2"')
+            for (x, y), (at, value) in zip(curve.points, line, strict=True):
+                body += _mark(at, value, number, f"{curve.note}: {y:.2f} at {x:g}")
         left += width + _GAP
-    return _with_names(body, left - _GAP + 16, names)
+    return _with_names(body, left - _GAP + 16, looks)
 
 
 def _dot(x: float, y: float, colour: str, note: str, hollow: bool = False) -> str:
     fill = "white" if hollow else colour
     place = f'cx="{x:.1f}" cy="{y:.1f}" r="4"'
     return f'<circle {place} fill="{fill}" stroke="{colour}"><title>{escape(note)}</title></circle>'
-
-
-def _round_up(value: float) -> float:
-    """A round number at or above a value, for the top of a scale."""
-    unit = 10.0 ** math.floor(math.log10(max(value, 1e-9)))
-    return next(unit * part for part in (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10) if unit * part >= value)
