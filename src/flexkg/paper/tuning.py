@@ -82,6 +82,8 @@ def list_trials(trials: Sequence[Trial]) -> str:
         "did not end are not listed. A recipe is put together from such trials, and may differ from each of them; how",
         "many near misses there are on a graph was chosen among full runs, by their validation.",
         "",
+        *_efforts(trials),
+        "",
     ]
     for place in dict.fromkeys((trial.round, trial.graph) for trial in trials):
         own = [trial for trial in trials if (trial.round, trial.graph) == place]
@@ -100,6 +102,18 @@ def list_trials(trials: Sequence[Trial]) -> str:
             lines.append(f"| {trial.name} | {settings} | {trial.steps:,} | " + " | ".join(cells) + " |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _efforts(trials: Sequence[Trial]) -> list[str]:
+    """A table of how much was tried of each recipe, the most first: whether models had the same chances."""
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault((trial.recipe, trial.graph), []).append(trial)
+    lines = ["| recipe | graph | trials | on a GPU | updates there | on a CPU |", "|---|---|---|---|---|---|"]
+    for (recipe, graph), own in sorted(groups.items(), key=lambda item: -len(item[1])):
+        lent = [trial.steps for trial in own if trial.device != "cpu"]
+        lines.append(f"| `{recipe}` | {graph} | {len(own)} | {len(lent)} | {sum(lent):,} | {len(own) - len(lent)} |")
+    return lines
 
 
 def _number(value: float | None) -> str:

@@ -111,6 +111,13 @@ def test_settings_of_the_kept_trials_can_still_be_used():
         assert config.training.steps == trial.steps
 
 
+def test_the_page_counts_what_was_tried_of_each_recipe():
+    lent = [replace(SHARED, recipe="gqe", name=name, steps=1000, device="a GPU") for name in ("one", "two")]
+    lines = list_trials([SHARED, *lent, replace(SHARED, recipe="gqe", name="three")]).splitlines()
+    table = lines[lines.index("| recipe | graph | trials | on a GPU | updates there | on a CPU |") + 2 :][:3]
+    assert table == ["| `gqe` | world | 3 | 2 | 2,000 | 1 |", "| `flex-small` | world | 1 | 0 | 0 | 1 |", ""]
+
+
 def test_trials_that_end_at_once_are_all_kept(tmp_path):
     trials = [replace(SHARED, name=f"trial {number}") for number in range(24)]
     with ThreadPoolExecutor(8) as pool:
