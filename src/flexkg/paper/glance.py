@@ -10,7 +10,7 @@ from flexkg.paper.render import both, listed, marks, number
 from flexkg.paper.tables import AVERAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from flexkg.paper.cells import Filled
     from flexkg.paper.pace import Pace
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 _REASONS = {
     ("fb15k-237", "EPFO"): """\
-  Time gives the average what it lacks ([FLEX by length of training](#flex-by-length-of-training)); the paper's took
-  days. All models and variants are compared after the shorter training. Rounds 7, 8 and 13 under
-  [what was tried](#what-was-tried) were for this, too: fewer near misses, an average of the weights, twice as many
-  negatives, more queries of two and three hops, tables that learn faster than networks. Fewer near misses give some of
-  it back and take more from shapes with negation; the others changed little. Most of it is in `pi` and `2u`, which are
-  not trained, as in the paper. Seen from 1p the rivals lack as much there. What all have in common is our training, and
-  queries that were sampled by the published rules; on the published ones of NELL995 neither FLEX nor GQE nor Query2box
-  lacks it.""",
+Time gives the average what it lacks ([FLEX by length of training](#flex-by-length-of-training)); the paper's took days.
+All models and variants are compared after the shorter training. Rounds 7, 8 and 13 under
+[what was tried](#what-was-tried) were for this, too: fewer near misses, an average of the weights, twice as many
+negatives, more queries of two and three hops, tables that learn faster than networks. Fewer near misses give some of it
+back and take more from shapes with negation; the others changed little. Most of it is in `pi` and `2u`, which are not
+trained, as in the paper. Seen from 1p the rivals lack as much there. What all have in common is our training, and
+queries that were sampled by the published rules; on the published ones of NELL995 neither FLEX nor GQE nor Query2box
+lacks it.""",
 }
 """By graph and average: what was tried, and what stands in the way."""
 
@@ -75,7 +75,7 @@ def longer(pages: Mapping[str, Page], dataset: str) -> Result | None:
 
 
 def below(pages: Mapping[str, Page], paces: Mapping[str, Pace], book: Book) -> str:
-    """Averages of FLEX that are below the paper's, by which shapes, and why."""
+    """Averages of FLEX that are below the paper's, by which shapes, whether the rivals' are too, and why."""
     lines = []
     for name in AVERAGES:
         main, seeds = pages[f"main-{name.lower()}"], pages[f"error-bars-{name.lower()}"]
@@ -84,45 +84,48 @@ def below(pages: Mapping[str, Page], paces: Mapping[str, Pace], book: Book) -> s
             for column in main.table.columns:
                 printed, mean = (page.cell(dataset, "FLEX", column) for page in (main, seeds))
                 if printed and mean and printed.cell.paper is not None and mean.ours is not None:
-                    figures[column] = mean.ours, printed.cell.paper
-            low = _gaps(figures)
-            if AVERAGE in low:
-                ours, paper = figures.pop(AVERAGE)
-                lines.append(f"- {dataset}, {name}: {ours:.1f}, the paper's {paper:.1f}{_by_shape(_gaps(figures))}.")
-                if (long := longer(pages, dataset)) is not None:
-                    rows = long.metrics["shapes"]
-                    gaps = _gaps({shape: (100 * rows[shape]["mrr"], paper) for shape, (_, paper) in figures.items()})
-                    alone = _alone([long], paces, book)
-                    took = f", which take {alone} minutes alone," if alone else ""
-                    reached = f"it is {average_of(long, name):.1f}{_by_shape(gaps)}"
-                    lines.append(f"  After {long.steps:,} updates{took} {reached}.")
-                lines.append(_shares(main, dataset, {main.table.columns[0], *low} - {AVERAGE}))
-                lines += [reason for place, reason in _REASONS.items() if place == (dataset, name)]
-    return "\n".join(["### Where it is below the paper's", "", *lines, ""]) if lines else ""
+                    figures[column] = printed.cell.paper, mean.ours
+            low = [column for column, (paper, ours) in figures.items() if round(paper - ours, 1) > 0]
+            if AVERAGE not in low:
+                continue
+            shapes = [column for column in main.table.columns if column in {main.table.columns[0], *low} - {AVERAGE}]
+            paper, ours = figures[AVERAGE]
+            text = f"**{dataset}, {name}**: {ours:.1f}, the paper's {paper:.1f}."
+            columns = {
+                "the paper's": [f"{figures[shape][0]:.1f}" for shape in shapes],
+                "ours": [_beside(*figures[shape]) for shape in shapes],
+            }
+            if (long := longer(pages, dataset)) is not None:
+                alone = _alone([long], paces, book)
+                took = f", which take {alone} minutes alone," if alone else ""
+                text += f" After {long.steps:,} updates{took} it is {average_of(long, name):.1f}."
+                columns[f"after {long.steps:,} updates"] = [
+                    _beside(figures[shape][0], 100 * long.metrics["shapes"][shape]["mrr"]) for shape in shapes
+                ]
+            columns |= _shares(main, dataset, shapes)
+            grid = [["", *columns], ["---"] * (1 + len(columns))]
+            grid += [list(row) for row in zip(shapes, *columns.values(), strict=True)]
+            lines += [f"{text} By shape, and what is reached of the paper's figures, by the rivals too:", ""]
+            lines += [*(f"| {' | '.join(row)} |" for row in grid), ""]
+            lines += [part for place, reason in _REASONS.items() if place == (dataset, name) for part in (reason, "")]
+    return "\n".join(["### Where it is below the paper's", "", *lines]) if lines else ""
 
 
-def _gaps(figures: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """By how much ours are below the paper's, where they are."""
-    return {column: paper - ours for column, (ours, paper) in figures.items() if round(paper - ours, 1) > 0}
+def _beside(paper: float, ours: float) -> str:
+    """Ours, and how far it is below the paper's if it is."""
+    gap = f" (−{paper - ours:.1f})" if round(paper - ours, 1) > 0 else ""
+    return f"{ours:.1f}{gap}"
 
 
-def _by_shape(gaps: Mapping[str, float]) -> str:
-    return f" ({', '.join(f'{shape} −{gap:.1f}' for shape, gap in gaps.items())})" if gaps else ""
-
-
-def _shares(page: Page, dataset: str, shapes: Collection[str]) -> str:
-    """Ours as parts of the paper's, by model: whether the others lack what FLEX lacks."""
-    models = []
+def _shares(page: Page, dataset: str, shapes: Sequence[str]) -> dict[str, list[str]]:
+    """Ours as parts of the paper's, by model of which all these shapes were measured."""
+    shares = {}
     for row in dict.fromkeys(row.row for row in reversed(page.table.rows) if row.dataset == dataset):
-        cells = [(column, page.cell(dataset, row, column)) for column in page.table.columns if column in shapes]
-        parts = [
-            f"{column} {cell.ours / cell.cell.paper:.2f}"
-            for column, cell in cells
-            if cell and cell.ours and cell.cell.paper
-        ]
+        cells = [page.cell(dataset, row, shape) for shape in shapes]
+        parts = [f"{cell.ours / cell.cell.paper:.0%}" for cell in cells if cell and cell.ours and cell.cell.paper]
         if len(parts) == len(shapes):
-            models.append(f"{row} {', '.join(parts)}")
-    return f"  Ours as parts of the paper's: {'; '.join(models)}."
+            shares[row] = parts
+    return shares
 
 
 def _line(

@@ -73,14 +73,17 @@ def test_what_is_below_the_papers_is_named_by_shape_and_with_its_reason(tmp_path
     text = results_page(tmp_path)[0]
     short = text.partition("### Where it is below the paper's")[2].partition("\n#")[0]
     lines = short.strip().splitlines()
-    assert lines[0] == "- fb15k-237, EPFO: 20.0, the paper's 24.6 (1p −23.6, 2i −14.9, 3i −28.4, pi −7.4)."
+    assert lines[0].startswith("**fb15k-237, EPFO**: 20.0, the paper's 24.6. By shape")
     # Models of which all these shapes were measured, FLEX first.
-    assert lines[1] == (
-        "  Ours as parts of the paper's: FLEX 1p 0.46, 2i 0.57, 3i 0.41, pi 0.73; "
-        "Q2B 1p 0.97, 2i 1.29, 3i 0.88, pi 1.83."
-    )
-    assert lines[2].startswith("  Time gives the average what it lacks")
-    assert "negation" not in short.partition("\n  ")[0]  # 20.0 for 6.1
+    assert lines[2] == "|  | the paper's | ours | FLEX | Q2B |"
+    assert lines[4:8] == [
+        "| 1p | 43.6 | 20.0 (−23.6) | 46% | 97% |",
+        "| 2i | 34.9 | 20.0 (−14.9) | 57% | 129% |",
+        "| 3i | 48.4 | 20.0 (−28.4) | 41% | 88% |",
+        "| pi | 27.4 | 20.0 (−7.4) | 73% | 183% |",
+    ]
+    assert lines[9].startswith("Time gives the average what it lacks")
+    assert "fb15k-237, negation" not in short  # 20.0 for 6.1
     assert "nell995" not in short
     assert "#what-was-tried" in short
     record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.9)
@@ -103,7 +106,9 @@ def test_a_longer_training_that_is_better_on_validation_is_shown_beside_the_mode
     head = text.partition("## What to keep in mind")[0]
     figures = "43.6 / **26.0** | 24.6 / **26.0** | 6.5 / **26.0** | 1 | 10.0 † | 6.0 | a GPU | 1p"
     assert f"| fb15k-237, 180,000 updates | {figures} |" in head  # an update takes 2 ms, however many there are
-    assert "  After 180,000 updates, which take 6.0 minutes alone, it is 26.0 (1p −17.6, 2i −8.9, 3i −22.4" in head
+    assert "the paper's 24.6. After 180,000 updates, which take 6.0 minutes alone, it is 26.0. By shape" in head
+    assert "|  | the paper's | ours | after 180,000 updates | FLEX |" in head
+    assert "| pi | 27.4 | 20.0 (−7.4) | 26.0 (−1.4) | 73% |" in head
     assert "FLEX s180000, seed 1: 26.0 after 6.0 minutes on a GPU" in images["results-fb15k-237-minutes.svg"]
 
 
