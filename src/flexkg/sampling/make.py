@@ -15,7 +15,7 @@ from flexkg.query.shapes import SHAPES, template_of
 from flexkg.sampling.build import Pair, answer_queries, enumerate_pairs, sample_queries
 from flexkg.sampling.hardness import missing_links
 from flexkg.sampling.jsonl import read_queries
-from flexkg.sampling.protocol import AS_WRITTEN, DEFAULT, PROTOCOLS, PUBLISHED, TRAIN_SHAPES, count_for
+from flexkg.sampling.protocol import AS_WRITTEN, DEFAULT, PROTOCOLS, PUBLISHED, TRAIN_SHAPES, count_for, usually_trained
 from flexkg.sampling.sampler import fingerprints
 from flexkg.sampling.workload import check_target, data_of, writing
 
@@ -127,7 +127,7 @@ def _query_sets(
 ) -> Iterator[tuple[str, QuerySet, str]]:
     """Valid and test first: what training must not see is known then."""
     protocol = PUBLISHED.get(dataset.name, DEFAULT)
-    marks: dict[str, list[Tensor]] = {}
+    marks: dict[Term, list[Tensor]] = {}
     pairs = len(dataset.graph("train").pair_entities)
     wanted = {
         (split, shape): order.count or count_for(protocol, split, order.template(shape), pairs)
@@ -149,8 +149,7 @@ def _query_sets(
             elif shape == "1p":
                 queries, source = _some(enumerate_pairs(pair, cap=_cap(dataset, order)), order), "enumerated"
             else:
-                # What is trained beyond the benchmarks' own training shapes keeps clear of the evaluated queries.
-                avoid = marks.get(shape, []) if split == "train" and shape not in TRAIN_SHAPES else []
+                avoid = marks.get(template, []) if split == "train" and not usually_trained(template) else []
                 queries = sample_queries(
                     pair,
                     shape,
@@ -166,7 +165,7 @@ def _query_sets(
                 source = "sampled"
             if split != "train":
                 queries = _with_hardness(pair, queries)
-                marks.setdefault(shape, []).append(fingerprints(queries))
+                marks.setdefault(template, []).append(fingerprints(queries))
             done += count
             progress(f"{split} {shape}", done, total)
             yield split, queries, source

@@ -52,8 +52,12 @@ def count_for(protocol: Protocol, split: str, template: Term, pairs: int) -> int
     """
     if split != "train":
         return protocol.evaluated or min(5000, max(100, pairs // 30))
-    usual = any(template == SHAPES[name] for name in TRAIN_SHAPES)
-    return pairs if usual and not loses_answers(template) else pairs // 10
+    return pairs if usually_trained(template) and not loses_answers(template) else pairs // 10
+
+
+def usually_trained(template: Term) -> bool:
+    """Whether the benchmarks train this shape; what is trained beyond them keeps clear of the evaluated queries."""
+    return any(template == SHAPES[name] for name in TRAIN_SHAPES)
 
 
 def loses_answers(template: Term) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from flexkg.sampling.build import Pair, sample_queries
-from flexkg.sampling.protocol import DEFAULT, PUBLISHED, TRAIN_SHAPES
+from flexkg.sampling.protocol import DEFAULT, PUBLISHED
 from flexkg.sampling.queries import join
 from flexkg.sampling.sampler import fingerprints
 
@@ -35,13 +35,13 @@ class FreshQueries:
         device: torch.device | str = "cpu",
         near: NearMisses | None = None,
     ) -> None:
-        """`evaluated` are queries that must not be learnt where the benchmarks do not train their shape.
+        """`evaluated` are queries that must not be learnt: of shapes that the benchmarks do not train.
 
         `near` finds near misses of replacements, where these are wanted.
         """
         self._pair = Pair.of_split(dataset, "train", device)
         self._cap = PUBLISHED.get(dataset.name, DEFAULT).cap
-        self._evaluated = {queries.shape: queries for queries in evaluated}
+        self._evaluated = evaluated
         self._seed = seed
         self._near = near
 
@@ -50,6 +50,8 @@ class FreshQueries:
         if queries.shape == "1p":
             return queries
         fresh = self._sampled(queries, len(queries), number, [])
+        if len(fresh) == 0:
+            return queries
         # A small graph may not have as many: some come twice, as in the set itself they come again and again.
         fresh = fresh if len(fresh) == len(queries) else fresh.take(np.arange(len(queries)) % len(fresh))
         return fresh if self._near is None else self._near(fresh)
@@ -66,8 +68,7 @@ class FreshQueries:
         apart_from: list[QuerySet],
         progress: Callable[[int], None] = lambda _: None,
     ) -> QuerySet:
-        if queries.shape not in TRAIN_SHAPES and queries.shape in self._evaluated:
-            apart_from = [*apart_from, self._evaluated[queries.shape]]
+        apart_from = [*apart_from, *(kept for kept in self._evaluated if kept.key == queries.key)]
         return sample_queries(
             self._pair,
             queries.shape,

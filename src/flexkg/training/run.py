@@ -18,7 +18,7 @@ import signal
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from flexkg.plan.prepare import prepare
 from flexkg.query.shapes import SHAPES, key_of
 from flexkg.sampling.make import Order, counting, make_workload
 from flexkg.sampling.near import NearMisses
+from flexkg.sampling.protocol import usually_trained
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.batches import counts_by_update
@@ -107,11 +108,13 @@ def train(
             if share[0] == 0:
                 _note(out, workload=describe_workload(queries, given=False))
         near = NearMisses(dataset.graph("train"), place) if config.training.near_misses else None
-        learnt = [queries.queries("train", _called(queries, shape)) for shape in config.training.shapes]
+        # Settings know shapes by their own names, whatever a workload calls them.
+        learnt = [
+            replace(queries.queries("train", _called(queries, shape)), shape=shape) for shape in config.training.shapes
+        ]
         fresh = None
         if config.training.online or config.training.fill_up:
-            evaluated = [queries.queries("valid", shape) for shape in queries.shapes("valid")]
-            fresh = FreshQueries(dataset, evaluated, config.training.seed, place, near)
+            fresh = FreshQueries(dataset, _kept_clear_of(queries, config), config.training.seed, place, near)
             learnt = _filled_up(learnt, fresh, config.training, len(dataset.graph("train").pair_entities), listener)
         if near is not None:
             learnt = _with_near_misses(learnt, near, listener)
@@ -194,6 +197,15 @@ def _given(folder: Path, dataset: Dataset, config: RunConfig) -> Workload:
     return workload
 
 
+def _kept_clear_of(workload: Workload, config: RunConfig) -> list[QuerySet]:
+    """Queries that are evaluated, of the trained shapes that the benchmarks do not train."""
+    templates = map(template_for, config.training.shapes)
+    keys = {key_of(template) for template in templates if not usually_trained(template)}
+    splits = [split for split in workload.splits if split != "train"]
+    places = [(split, shape) for split in splits for shape in workload.shapes(split)]
+    return [workload.queries(split, shape) for split, shape in places if workload.key(shape) in keys]
+
+
 def _called(workload: Workload, shape: str) -> str:
     """What a workload calls a shape, which may have another name there."""
     names = workload.shapes("train")
@@ -216,7 +228,9 @@ def _built(
     if share[0] == 0 and not folder.exists():
         listener.say("building a workload")
         extra = unnamed_templates(config.training.shapes)
-        splits = tuple(split for split in ("train", "valid") if len(dataset.triples[split]))
+        # Evaluation makes its own test queries, unless training has to keep clear of them.
+        beyond = not all(usually_trained(template_for(shape)) for shape in config.training.shapes)
+        splits = tuple(split for split in SPLITS if len(dataset.triples[split]) and (beyond or split != "test"))
         order = Order(
             splits=splits,
             shapes=(*SHAPES, *extra),
@@ -305,6 +319,9 @@ def _processes(device: torch.device) -> Iterator[tuple[int, int]]:
     if count == 1:
         yield 0, 1
         return
+    if device.type == "cuda":
+        # Each process of a machine has a GPU of its own.
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield torch.distributed.get_rank(), count
