@@ -52,6 +52,8 @@ class Batch:
     """All answers, where the loss is about all of them."""
     near: Tensor | None = None
     """(queries, k) where some are: whether a negative is a near miss."""
+    part: float = 1.0
+    """How much of the whole batch's queries these are."""
 
 
 class Batches:
@@ -145,7 +147,8 @@ class Batches:
         groups = [(entities[row], relations[row]) for (entities, relations), row in zip(self._ids, local, strict=True)]
         grounding = self.prepared.plan.ground(groups, self.device)
         answers = self._answers.lists(queries) if self._all_answers else None
-        return Batch(grounding, positives, negatives, allowed, weights, total, answers, near)
+        part = len(queries) / self.queries_per_batch
+        return Batch(grounding, positives, negatives, allowed, weights, total, answers, near, part)
 
     def by_row(self, values: Sequence[float]) -> Tensor:
         """A value for each shape, laid out as the rows of a batch are."""
@@ -186,12 +189,16 @@ def counts_by_update(shapes: Sequence[str], settings: TrainingSettings) -> list[
 
 def counts_for(shapes: Sequence[str], shares: Mapping[str, float], batch_size: int) -> list[int]:
     """Queries of each shape in a batch: in proportion to the shares, at least one, `batch_size` in all if it can be."""
+    size = max(batch_size, len(shapes))
     wanted = np.array([shares.get(shape, 1.0) for shape in shapes])
-    exact = wanted / wanted.sum() * max(batch_size, len(shapes))
+    exact = wanted / wanted.sum() * size
     counts = np.maximum(1, np.floor(exact)).astype(int)
     # The largest remainders get what is left over.
-    for place in np.argsort(counts - exact)[: max(0, batch_size - counts.sum())]:
+    for place in np.argsort(counts - exact)[: max(0, size - counts.sum())]:
         counts[place] += 1
+    # What small shares were given beyond theirs, the largest give back.
+    for _ in range(counts.sum() - size):
+        counts[counts.argmax()] -= 1
     return [int(count) for count in counts]
 
 

@@ -105,6 +105,8 @@ class Trainer:
         self.model.train()
         if self.step == 0:
             self._calibrate()
+            if self.average is not None:
+                self.average.load(self.model.state_dict())
         while self.step < settings.steps and not self._enough():
             self._update()
             self.step += 1
@@ -200,6 +202,14 @@ class Trainer:
         if self.share[1] > 1:
             torch.distributed.all_reduce(value)
 
+    def _agreed(self, value: float) -> float:
+        """The first process's value, so that all decide alike: what a batch leaves in a model may differ by process."""
+        if self.share[1] == 1:
+            return value
+        agreed = torch.tensor(value, dtype=torch.float64, device=self.device)
+        torch.distributed.broadcast(agreed, 0)
+        return float(agreed)
+
     def _told_to_stop(self) -> bool:
         """Whether any process was told to: they all stop at the same step."""
         told = self.stop()
@@ -220,7 +230,9 @@ class Trainer:
                 self._captured[place] = self._capture(place)
             if self._drops:
                 # Which units are dropped is decided by the step, as the batch is: a resumed run drops the same.
-                torch.manual_seed((self.settings.seed * _SEED_STRIDE + at) % (1 << 63))
+                # Processes drop for rows of their own.
+                number = at * self.share[1] + self.share[0]
+                torch.manual_seed((self.settings.seed * _SEED_STRIDE + number) % (1 << 63))
             if captured:
                 self._captured[place].replay()
             else:
@@ -233,12 +245,15 @@ class Trainer:
         number = self.step // self.settings.refresh_every
         if self.fresh is None or number == self._refilled:
             return
-        self._refilled = number
         for batches in self.rounds:
-            if not batches.refill([self.fresh(number, queries) for queries in batches.query_sets]):
+            # After those that do not fit the ones before stay, also where a resumed run never had them.
+            for made in range(number, self._refilled, -1):
+                if batches.refill([self.fresh(made, queries) for queries in batches.query_sets]):
+                    break
                 self.warn(
                     f"step {self.step:,}: the fresh queries have too many answers for the room; the old ones stay"
                 )
+        self._refilled = number
 
     def _capture(self, place: int) -> CapturedRound:
         loss_of = torch.compile(self._loss(place), dynamic=False) if self.settings.compile else self._loss(place)
@@ -313,7 +328,7 @@ class Trainer:
         self.model.train()
         if own is not None:
             self.model.load_state_dict(own)
-        mrr = mean_mrr(results.values())
+        mrr = self._agreed(mean_mrr(results.values()))
         better = self.best is None or mrr > self.best["mrr"]
         if better:
             self.best = {"step": self.step, "mrr": mrr, "last": mrr, "without": 0}

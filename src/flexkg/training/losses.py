@@ -156,8 +156,8 @@ def training_loss(
             scores = model.score(states, None, prepared.owner, prepared.count)
             loss = binary(scores, batch.answers, batch.weights, batch.total, settings.label_smoothing)
     added = model.penalty(*touched(prepared, batch))
-    # Its own mean is over the queries here; of a process's share of the batch it counts as much as the share does.
-    return loss if added is None else loss + added * (batch.weights.sum() / batch.total)
+    # It is a mean over the queries here: a process's share of the batch counts as much as it has of them.
+    return loss if added is None else loss + added * batch.part
 
 
 def touched(prepared: PreparedPlan, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

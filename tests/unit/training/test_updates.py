@@ -73,7 +73,10 @@ def test_the_loss_is_the_formula():
         expected += weight * (-math.log(sigmoid(row[0])) - sum(math.log(sigmoid(-s)) for s in row[1:]) / 2)
     assert negative_sampling(scores, weights).item() == pytest.approx(expected / 0.75 / 2, rel=1e-6)
     allowed = torch.tensor([[True, False], [True, True]])
-    assert negative_sampling(scores, weights, allowed=allowed).item() != pytest.approx(expected / 0.75 / 2)
+    first = -math.log(sigmoid(2.0)) - math.log(sigmoid(1.0))  # a mean over those that are allowed
+    second = -math.log(sigmoid(0.0)) - (math.log(sigmoid(-3.0)) + math.log(sigmoid(2.0))) / 2
+    expected = (0.5 * first + 0.25 * second) / 0.75 / 2
+    assert negative_sampling(scores, weights, allowed=allowed).item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", [negative_sampling, partial(self_adversarial, temperature=0.0)])
@@ -102,3 +105,28 @@ def test_learning_rates():
     assert rate(0, warm_up=100, schedule="constant") == pytest.approx(0.01)
     assert rate(550, warm_up=100, schedule="linear") == pytest.approx(0.5)
     assert rate(500, schedule="cosine") == pytest.approx(0.5)
+
+
+def test_an_average_of_weights_begins_with_the_calibrated_ones(tmp_path, queries):
+    """Otherwise a short run is evaluated with a modulus that it was never trained with."""
+    one = trainer(tmp_path / "one", queries, "training.steps=1", "model.modulus=calibrated", "training.ema=0.75")
+    before = {}
+    update = one._update
+
+    def look() -> None:
+        before.update({name: value.clone() for name, value in one.model.state_dict().items()})
+        update()
+
+    one._update = look
+    one.run()
+    after = one.model.state_dict()
+    assert before["modulus"] != trainer(tmp_path / "two", queries, "training.steps=1").model.modulus
+    for name, value in one.average.weights.items():
+        torch.testing.assert_close(value, 0.75 * before[name] + 0.25 * after[name])
+
+
+def test_values_by_shape_are_laid_out_as_the_rows_are(tmp_path, queries):
+    settings = ["training.shares={1p=3.0, 2p=1.0}", "training.batch_size=8"]
+    for share, expected in (((0, 1), [0.5] * 6 + [2.0] * 2), ((1, 2), [0.5] * 3 + [2.0])):
+        [batches] = trainer(tmp_path, queries, *settings, shapes=("1p", "2p"), share=share).rounds
+        assert batches.by_row([0.5, 2.0]).tolist() == expected

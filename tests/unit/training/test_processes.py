@@ -1,0 +1,100 @@
+"""Several processes: their shares of a batch add up to it, and they decide alike."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flexkg.config import build_model, load_recipe
+from flexkg.training.batches import counts_for
+from flexkg.training.loop import Trainer
+from small_training import ENTITIES, RELATIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NARROW = ["model.dim=8", "training.batch_size=30", "training.negatives=4"]
+PATHS = "training.shapes=1p,2p"
+
+
+def gradients(folder: Path, queries, recipe: str, settings: list[str], share: tuple[int, int]) -> dict:
+    config = load_recipe(recipe, [*NARROW, *settings])
+    torch.manual_seed(0)
+    model = build_model(config.model, ENTITIES, 2 * RELATIONS)
+    sets = [queries[0][shape] for shape in config.training.shapes]
+    trainer = Trainer(model, config.training, sets, [], folder, torch.device("cpu"), share)
+    model.train()
+    trainer._backward(trainer._loss(0), 0)
+    dense = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+    return {name: grad.to_dense() if grad.is_sparse else grad for name, grad in dense.items()}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [
+        ("flex-small", ["model.hidden=16", "training.shapes=1p,2p,2i,2in", "training.near_misses=0.5"]),
+        ("complex", ["model.regularisation=0.3"]),
+        ("distmult", []),
+        ("transe", []),
+        ("cone", ["model.hidden=16", "model.dropout=0", "training.shapes=1p,2p,2i"]),
+    ],
+)
+def test_shares_of_a_batch_add_up_to_it(tmp_path: Path, queries, recipe: str, settings: list[str]) -> None:
+    whole = gradients(tmp_path, queries, recipe, settings, (0, 1))
+    total: Counter = Counter()
+    for rank in range(3):
+        for name, grad in gradients(tmp_path, queries, recipe, settings, (rank, 3)).items():
+            total[name] = total[name] + grad
+    assert total.keys() == whole.keys()
+    for name, grad in whole.items():
+        torch.testing.assert_close(total[name], grad, rtol=1e-4, atol=1e-6 + 1e-5 * float(grad.abs().max()))
+
+
+def test_processes_do_not_drop_the_same(tmp_path: Path, queries) -> None:
+    seen = []
+    for share in ((0, 1), (0, 2), (1, 2)):
+        settings = [*NARROW, "model.hidden=16", "model.dropout=0.5", "training.shapes=1p,2i", "training.seed=3"]
+        config = load_recipe("flex-small", settings)
+        model = build_model(config.model, ENTITIES, 2 * RELATIONS)
+        sets = [queries[0][shape] for shape in config.training.shapes]
+        trainer = Trainer(model, config.training, sets, [], tmp_path, torch.device("cpu"), share)
+        trainer._share_gradients = lambda loss: None
+        trainer._update()
+        torch.rand(1)
+        seen.append(torch.initial_seed())
+    assert len(set(seen[1:])) == 2
+    assert seen[0] == seen[1]
+
+
+def test_models_that_differ_by_process_stop_together(tmp_path: Path) -> None:
+    """TuckER's batch statistics are those of each process's share, and so are its validations."""
+    settings = ["model.dim=8", "model.relation_dim=4", "training.batch_size=64", "training.steps=400"]
+    settings += ["training.validate_every=3", "training.patience=2", "training.learning_rate=0.1"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "flexkg"]
+    command = [*torchrun, "train", "tucker", "--data", "world", "--out", str(tmp_path / "run"), "--device", "cpu"]
+    for setting in settings:
+        command += ["--set", setting]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=180, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "stopped early" in done.stderr
+
+
+@given(st.lists(st.floats(0.01, 20), min_size=1, max_size=14), st.integers(1, 300))
+def test_a_batch_is_as_large_as_asked(shares: list[float], size: int) -> None:
+    names = [f"shape {number}" for number in range(len(shares))]
+    counts = counts_for(names, dict(zip(names, shares, strict=True)), size)
+    assert sum(counts) == max(size, len(shares))
+    assert min(counts) >= 1
+    ordered = [count for _, count in sorted(zip(shares, counts, strict=True))]
+    assert all(count <= after + 1 for count, after in pairwise(ordered))
