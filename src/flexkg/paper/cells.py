@@ -199,8 +199,10 @@ def up_to_date(result: Result, job: Job, registry: Registry) -> bool:
 
 
 def outdated(result: Result, job: Job, registry: Registry) -> list[str]:
-    """What a result was made with that is not so any more: settings, queries, shapes."""
+    """What a result was made with that is not so any more: settings, queries, shapes, mistakes."""
     reasons = changed_settings(result, job.config.model_dump(mode="json"))
+    if result.flaw:
+        reasons.append(result.flaw)
     entry = registry.get(job.dataset)
     if entry is None or entry.checksum != result.workload["checksum"]:
         reasons.append("other queries")

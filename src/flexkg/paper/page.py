@@ -30,8 +30,8 @@ _HEAD = """\
 # Results
 
 The tables of the FLEX paper, and what flexkg measured beside them. This page is made from the files in `results/` by
-`python scripts/results_page.py`; no figure on it was typed by hand. `flexkg paper TABLE` shows the same in the
-terminal, [`flexkg paper run TABLE`](reference/command-line.md#paper-run) measures what is missing.
+`python scripts/results_page.py`; no figure in a table or plot was typed by hand. `flexkg paper TABLE` shows the same in
+the terminal, [`flexkg paper run TABLE`](reference/command-line.md#paper-run) measures what is missing.
 
 In a cell the paper's value stands first, then ours. An empty second place has not been measured yet.
 """

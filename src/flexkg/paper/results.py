@@ -60,6 +60,8 @@ class Result:
     """Whether something else used the device meanwhile: then its seconds compare with no others."""
     validations: tuple[Mapping[str, Any], ...] = ()
     """Each with its `step`, `mrr`, and the MRR of `shapes`."""
+    flaw: str = ""
+    """What was found wrong with how it was made: it is to be made again."""
     path: Path | None = None
     """Where it was read from."""
 
@@ -100,7 +102,7 @@ def load(path: Path) -> Result:
         )
     names = [field.name for field in fields(Result) if field.name != "path"]
     # What came up later has a default.
-    content = {"shared_device": False, "validations": [], **content}
+    content = {"shared_device": False, "validations": [], "flaw": "", **content}
     if missing := [name for name in names if name not in content]:
         raise DataError(f"{path} has no {missing[0]}.", hint=_ANEW)
     for name in names:
@@ -265,4 +267,5 @@ _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "date": _text,
     "shared_device": _flag,
     "validations": lambda value: isinstance(value, list) and all(map(_validation, value)),
+    "flaw": _text,
 }

@@ -13,6 +13,7 @@ from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.page import results_page
 from flexkg.paper.render import page_of
 from flexkg.paper.results import load_all
+from flexkg.paper.runner import missing
 from flexkg.paper.workloads import write_registry
 from results_page import BEGIN, END, with_summary
 from unit.paper.recorded import BOOK, REGISTRY, ROOT, jobs, marks, record
@@ -88,6 +89,19 @@ def test_what_is_below_the_papers_is_named_by_shape_and_with_its_reason(tmp_path
     assert "#what-was-tried" in short
     record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.9)
     assert "### Where it is below the paper's" not in results_page(tmp_path)[0]
+
+
+def test_a_result_with_a_flaw_is_marked_says_why_and_is_to_be_made_again(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    job = BOOK.job("FLEX-U", "fb15k-237", seed=1)
+    record(tmp_path, job, 0.25, flaw="it learnt some test queries")
+    text = results_page(tmp_path)[0]
+    assert "- `fb15k-237/flex-union-seed1`: it learnt some test queries\n" in text
+    assert "| FLEX-U | 18.1 / **25.0~** |" in text
+    assert job in missing(BOOK.select("variants"), BOOK, load_all(tmp_path), REGISTRY)
+    record(tmp_path, job, 0.25)
+    assert "~" not in results_page(tmp_path)[0]
+    assert job not in missing(BOOK.select("variants"), BOOK, load_all(tmp_path), REGISTRY)
 
 
 def swept(steps: int) -> Job:
