@@ -63,7 +63,9 @@ def in_markup(text: str) -> str:
 def emit(result: Mapping[str, Any], as_json: bool, render: Callable[[], object]) -> None:
     """Print the result as JSON, or call `render` to print it for people."""
     if as_json:
-        typer.echo(json.dumps(result, ensure_ascii=False))
+        from flexkg.kg.storage import finite
+
+        typer.echo(json.dumps(finite(result), ensure_ascii=False, allow_nan=False))
     else:
         render()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import operator
 import os
 import secrets
@@ -191,9 +192,20 @@ def sha256_file(path: Path | str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def finite(value: Any) -> Any:
+    """The same with null for what is no number, which JSON has no word for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return value
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write JSON with a stable order of keys."""
-    text = json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    text = json.dumps(finite(value), ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False) + "\n"
     # What is left of a file name that is not UTF-8 becomes an escape of JSON's own.
     path.write_bytes(text.encode("utf-8", "backslashreplace"))
 

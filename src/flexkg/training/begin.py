@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import torch
 
 from flexkg.config import parse_config
-from flexkg.errors import DataError, TrainingError
+from flexkg.errors import DataError, FlexError, TrainingError
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.storage import atomic_file, clear_partial, locked, os_errors, write_json
 from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload, read_manifest
 from flexkg.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from flexkg.config import RunConfig
@@ -39,6 +40,29 @@ def alone(out: Path) -> Iterator[None]:
     whole = out.resolve()
     with locked(whole.with_name(f"{whole.name}.training"), busy):
         yield
+
+
+@contextmanager
+def taken_back(out: Path) -> Iterator[Callable[[], None]]:
+    """Remove a new run if a mistake ends the block before what it gives is called; what is interrupted stays."""
+    new, begun = not (out / "run.json").exists(), [False]
+
+    def begin() -> None:
+        begun[0] = True
+
+    try:
+        yield begin
+    except FlexError:
+        if new and not begun[0] and (out / "run.json").exists():
+            for name in ("run.json", "data", "workload"):
+                path = out / name
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+            with suppress(OSError):
+                out.rmdir()
+        raise
 
 
 def begin_run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,12 @@ def save(folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], s
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file; a full disk gives the system's own error."""
+    # The library lets nobody but the owner read its files; these are as readable as any other.
+    path.touch()
+    mode = stat.S_IMODE(path.stat().st_mode)
     try:
         save_file({name: value.contiguous() for name, value in tensors.items()}, path)
+        path.chmod(mode)
     except SafetensorError as error:
         number = _OS_ERROR.search(str(error))
         if number is None:

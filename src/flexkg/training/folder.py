@@ -101,6 +101,8 @@ class RunFolder:
             )
         model = build_model(self.config.model, len(self.dataset.entities), 2 * len(self.dataset.relations))
         with os_errors(weights, "read"):
+            # The library calls a file that may not be read one that is not there.
+            weights.open("rb").close()
             try:
                 tensors = load_file(weights, device=str(device))
             except SafetensorError as error:

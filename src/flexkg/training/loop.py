@@ -347,7 +347,7 @@ class Trainer:
         kept = f"The state of step {good[-1]:,} is kept." if good else "No state was saved before."
         return TrainingError(
             f"Training diverged at step {self.step:,}: {what}. {kept}",
-            hint="Lower training.learning_rate, set training.clip=1, or start with training.warm_up=1000.",
+            hint="In another --out, lower training.learning_rate, set training.clip=1 or training.warm_up=1000.",
         )
 
 

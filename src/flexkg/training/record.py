@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from flexkg.errors import MissingExtra
-from flexkg.kg.storage import atomic_file, os_errors
+from flexkg.kg.storage import atomic_file, finite, os_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Recorder:
         """Write one measurement; it is on its way to the disk when this returns."""
         assert self._file is not None
         with os_errors(self._path):
-            self._file.write(json.dumps(row) + "\n")
+            self._file.write(json.dumps(finite(row), allow_nan=False) + "\n")
             self._file.flush()
         if self._board is not None:
             for name, value in _scalars(row).items():

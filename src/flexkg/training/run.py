@@ -38,7 +38,7 @@ from flexkg.sampling.protocol import usually_trained
 from flexkg.sampling.workload import Workload
 from flexkg.training import checkpoint
 from flexkg.training.batches import counts_by_update
-from flexkg.training.begin import alone, begin_run
+from flexkg.training.begin import alone, begin_run, taken_back
 from flexkg.training.calibrated import calibrate_run, forget_calibration
 from flexkg.training.folder import describe_workload
 from flexkg.training.listener import NOBODY, Listener
@@ -101,6 +101,8 @@ def train(
             prepare(template_for(shape), interpretation(model))
         if share[0] == 0:
             held.enter_context(alone(out))
+            # What cannot be trained at all leaves nothing that would be in the way of other settings.
+            began = held.enter_context(taken_back(out))
             begin_run(out, dataset, config, recipe, place, resume, queries)
         _wait(share)
         if queries is None:
@@ -132,6 +134,8 @@ def train(
                 stop=lambda: stopped["signal"] is not None or stop(),
                 fresh=fresh if config.training.online else None,
             )
+            if share[0] == 0:
+                began()
             if resume and trainer.resume():
                 listener.say(f"going on from step {trainer.step:,}")
             finished = _recorded(trainer, resume, tensorboard)
@@ -288,7 +292,7 @@ def _validated(workload: Workload, config: RunConfig) -> list[QuerySet]:
     if isinstance(config.model, LinkPredictorSettings):
         # It can follow several links, but is chosen by how well it predicts one.
         sets = [queries for queries in sets if queries.shape in config.training.shapes]
-    return [_few(queries) for queries in sets if set(queries.key) <= trained]
+    return [_few(queries) for queries in sets if len(queries) and set(queries.key) <= trained]
 
 
 def _few(queries: QuerySet) -> QuerySet:

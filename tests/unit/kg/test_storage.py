@@ -1,6 +1,7 @@
 """Atomic writes and the plain table format."""
 
 import errno
+import math
 import os
 import resource
 import subprocess
@@ -28,6 +29,7 @@ from flexkg.kg.storage import (
     table_bytes,
     unescape_field,
     write_array,
+    write_json,
 )
 
 texts = st.text(st.characters(codec="utf-8"))
@@ -258,3 +260,8 @@ def test_a_lock_is_given_back_after_an_error(tmp_path):
         pass
     with pytest.raises(DataError, match="absent"), locked(tmp_path / "absent" / "file"):
         pass
+
+
+def test_json_has_null_for_what_is_no_number(tmp_path):
+    write_json(tmp_path / "a.json", {"mrr": math.nan, "rows": [1.5, (math.inf, {"x": -math.inf})], "n": 3})
+    assert read_json(tmp_path / "a.json") == {"mrr": None, "rows": [1.5, [None, {"x": None}]], "n": 3}
