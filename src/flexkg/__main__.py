@@ -2,23 +2,34 @@
 
 import os
 import signal
-from typing import Any
+from types import FrameType
+from typing import NoReturn
 
 
-def _interrupted(*_: Any) -> None:
+def _end() -> NoReturn:
     os.write(2, b"interrupted\n")
     os._exit(130)
 
 
-def main() -> None:
-    """Run the command line. Ctrl-C while its parts are loaded ends it as later, with a word and no traceback."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _interrupted)
-    from flexkg.cli.main import main
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but end at once while something is imported: libraries lose it there, or break by it."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            _end()
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, before)
-    main()
+
+def main() -> None:
+    """Run the command line. Ctrl-C ends it with a word and no traceback, whatever is just being loaded."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        from flexkg.cli.main import main
+
+        main()
+    except KeyboardInterrupt:
+        _end()
 
 
 if __name__ == "__main__":

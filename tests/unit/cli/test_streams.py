@@ -47,8 +47,19 @@ def test_streams_may_be_closed():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["flexkg.cli.main", "typer", "flexkg.api"])
-def test_an_interrupt_at_any_time_ends_with_a_word(module):
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("flexkg.cli.main", ["answer", "world", QUERY]),
+        ("typer", ["answer", "world", QUERY]),
+        ("flexkg.api", ["answer", "world", QUERY]),
+        ("numpy.linalg", ["models", "gqe", "--data", "world"]),
+        ("numpy.matrixlib", ["models", "gqe", "--data", "world"]),
+        ("torch._C", ["models", "gqe", "--data", "world"]),
+        ("torch.functional", ["models", "gqe", "--data", "world"]),
+    ],
+)
+def test_an_interrupt_at_any_time_ends_with_a_word(module, arguments):
     """While parts are loaded at the start, and later when a command needs them."""
     code = f"""
 import os, signal, sys
@@ -59,7 +70,7 @@ class Watch:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Watch())
-sys.argv = ["flexkg", "answer", "world", {QUERY!r}]
+sys.argv = ["flexkg", *{arguments!r}]
 from flexkg.__main__ import main
 main()
 """
