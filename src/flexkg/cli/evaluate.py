@@ -112,6 +112,7 @@ def find_queries(
     `shapes` are those that will be asked for; one that could not be built is an error before anything is.
     """
     from flexkg.config import unnamed_templates
+    from flexkg.kg.storage import locked, os_errors
     from flexkg.query.shapes import SHAPES
     from flexkg.sampling.make import Order, make_workload, split_words
     from flexkg.sampling.workload import Workload
@@ -143,11 +144,20 @@ def find_queries(
     for shape in split_words(shapes) or ():
         if shape not in can_be_built:
             raise DataError(f"There is no shape {shape!r}.", hint=f"Choose among {', '.join(can_be_built)}.")
-    say(f"building {split} queries in {built}")
-    with progress(f"building {split} queries", "queries") as report:
-        make_workload(
-            run.dataset, built, order, device=device, progress=lambda what, done, total: report(done, what, total)
-        )
+    with os_errors(built):
+        built.parent.mkdir(parents=True, exist_ok=True)
+    # Who comes second while they are built waits, and has them.
+    with locked(built):
+        if not built.is_dir():
+            say(f"building {split} queries in {built}")
+            with progress(f"building {split} queries", "queries") as report:
+                make_workload(
+                    run.dataset,
+                    built,
+                    order,
+                    device=device,
+                    progress=lambda what, done, total: report(done, what, total),
+                )
     return Workload.load(built)
 
 

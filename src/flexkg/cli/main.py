@@ -173,11 +173,11 @@ def run(arguments: list[str]) -> int:
             raise
         _leave_output()
         return _fail(str(explain_os_error(error, "standard output", "use")))
-    except MemoryError:
-        return _fail("out of memory: use a smaller graph or query, or a machine with more memory")
     except Exception as error:  # the last resort: a sentence, not a traceback
         if os.environ.get("FLEXKG_TRACEBACK"):
             raise
+        if _lacks_memory(error):
+            return _fail("out of memory: use a smaller graph, model, batch or query, or a machine with more memory")
         print(
             f"error: internal fault: {type(error).__name__}: {error} "
             "(please report it; FLEXKG_TRACEBACK=1 shows where it happened)",
@@ -185,6 +185,13 @@ def run(arguments: list[str]) -> int:
         )
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether memory was all that there was no more of; torch has an error of its own for that, without a type."""
+    said = str(error).lower()
+    mine = isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said)
+    return mine or isinstance(error, MemoryError)
 
 
 def _leave_output() -> None:

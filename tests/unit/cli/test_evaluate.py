@@ -184,3 +184,18 @@ def test_another_graphs_workload_is_refused(trained, tmp_path, capsys):
 def test_no_run_no_evaluation(tmp_path, capsys):
     assert run(["evaluate", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
+
+
+def test_two_at_once_share_the_queries_that_the_run_lacked(trained, tmp_path):
+    shutil.copytree(trained / "run", tmp_path / "run")
+    command = [sys.executable, "-m", "flexkg", "evaluate", str(tmp_path / "run"), "--shapes", "1p", "--json"]
+    both = [
+        subprocess.Popen([*command, "--out", str(tmp_path / name)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for name in ("one", "two")
+    ]
+    found = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], found
+    assert len({json.loads(out)["workload"]["checksum"] for out, _ in found}) == 1
+    assert sum(err.count(b"building test queries in") for _, err in found) == 1
+    left = {path.name for path in (tmp_path / "run" / "evaluation" / "test").iterdir()}
+    assert left == {"workload"}

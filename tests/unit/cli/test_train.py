@@ -181,6 +181,11 @@ def test_the_folder_may_not_be_a_file_or_somebody_elses(tmp_path, workload, caps
     assert file.read_text() == "mine"
 
 
+def test_a_model_that_does_not_fit_into_memory_is_no_fault_of_ours(tmp_path, workload, capsys):
+    assert run(arguments(tmp_path / "run", workload, "--set", "model.dim=1000000000000")) == 2
+    assert capsys.readouterr().err.startswith("error: out of memory: use a smaller")
+
+
 @pytest.mark.parametrize(("processes", "ends"), [("1", "taken down\n"), ("2", "")])
 def test_one_of_several_processes_ends_without_taking_the_interpreter_down(processes, ends):
     """Threads of a process group may still want Python then, and abort it."""
