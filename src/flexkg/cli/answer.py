@@ -30,7 +30,7 @@ class Split(StrEnum):
 def answer_command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="world, a fetched dataset, or a prepared folder.")],
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help='Such as "?x : borders(France, ?x) & !uses(?x, Euro)".')
+        str | None, typer.Argument(metavar="QUERY", help="Such as '?x : borders(France, ?x) & !uses(?x, Euro)'.")
     ] = None,
     graph: Annotated[
         Split, typer.Option(help="Facts to use: train, valid (train and valid) or test (all of them).")

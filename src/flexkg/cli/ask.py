@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def ask_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `train` made.")],
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help='Such as "?x : borders(France, ?x) & !uses(?x, Euro)".')
+        str | None, typer.Argument(metavar="QUERY", help="Such as '?x : borders(France, ?x) & !uses(?x, Euro)'.")
     ] = None,
     top: Annotated[int, typer.Option(min=0, help="Answers to show.")] = 10,
     explain: Annotated[

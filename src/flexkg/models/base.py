@@ -67,6 +67,8 @@ class QueryModel(TensorStates, nn.Module, ABC):
     name: ClassVar[str]
     available: ClassVar[frozenset[Operator]] = frozenset({Operator.ENTITY, Operator.PROJECT, Operator.INTERSECT})
     """The operators that models of this class can have."""
+    least_batch: ClassVar[int] = 1
+    """Queries that a batch has to have, for every process."""
     modulus: Tensor | float
     """What a unit of distance costs: 1, or trained."""
     sparse_rows: bool

@@ -25,6 +25,7 @@ class TuckER(ProductPredictor):
     """
 
     name = "tucker"
+    least_batch = 2  # it takes statistics of them
 
     def __init__(
         self,

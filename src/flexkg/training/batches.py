@@ -121,6 +121,11 @@ class Batches:
         groups = [(queries.template, part.stop - part.start) for queries, part in zip(query_sets, parts, strict=True)]
         self.prepared: PreparedPlan = prepare_groups(groups, interpretation).to(self.device)
 
+    @property
+    def rows(self) -> int:
+        """How many of a batch's queries are this process's."""
+        return sum(part.stop - part.start for part in self._parts)
+
     def draw(self, step: Tensor | int) -> Batch:
         """The batch of a step; all shapes are static and nothing waits for the device."""
         random = Draws(self._seed, step, self.device)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from flexkg.errors import TrainingError
+from flexkg.errors import ConfigError, TrainingError
 from flexkg.evaluation.ranking import mean_mrr, rank_together
 from flexkg.models import calibrate_modulus, interpretation, run_plan
 from flexkg.training import checkpoint
@@ -69,6 +69,12 @@ class Trainer:
             torch.backends.cuda.matmul.allow_tf32 = self.settings.precision != "float32"
         self.by = interpretation(self.model)
         self.rounds = self._rounds()
+        if min(batches.rows for batches in self.rounds) < self.model.least_batch:
+            raise ConfigError(
+                f"training.batch_size is too small: {self.model.name} learns from {self.model.least_batch} queries at "
+                "least, in every process and update.",
+                hint="Raise it.",
+            )
         self.queries_per_step = sum(batches.queries_per_batch for batches in self.rounds)
         listed = self.settings.batch_size * (1 + self.settings.negatives)
         self.optimiser = Optimiser(self.model, self.settings, listed)

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from flexkg.config import build_model, template_for, unnamed_templates
-from flexkg.errors import DataError
+from flexkg.errors import DataError, TrainingError
 from flexkg.kg.dataset import SPLITS, Dataset
 from flexkg.kg.storage import atomic_file, read_json, write_json
 from flexkg.model_settings import LinkPredictorSettings
@@ -335,8 +335,12 @@ def _processes(device: torch.device) -> Iterator[tuple[int, int]]:
 
 
 def _wait(share: tuple[int, int]) -> None:
-    if share[1] > 1:
+    if share[1] == 1:
+        return
+    try:
         torch.distributed.barrier()
+    except RuntimeError:
+        raise TrainingError("Another process of this training ended; what it says is why.") from None
 
 
 def _recorded(trainer: Trainer, resumed: bool, tensorboard: bool) -> bool:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flexkg.config import build_model, load_recipe
+from flexkg.errors import ConfigError
 from flexkg.training.batches import counts_for
 from flexkg.training.loop import Trainer
 from small_training import ENTITIES, RELATIONS
@@ -88,6 +89,24 @@ def test_models_that_differ_by_process_stop_together(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "stopped early" in done.stderr
+
+
+def test_batches_that_a_model_cannot_learn_from_are_refused(tmp_path: Path, queries) -> None:
+    for size, share in ((1, (0, 1)), (3, (0, 2))):
+        settings = ["training.shapes=1p", f"training.batch_size={size}"]
+        with pytest.raises(ConfigError, match="tucker learns from 2 queries at least"):
+            gradients(tmp_path, queries, "tucker", ["model.relation_dim=4", *settings], share)
+        gradients(tmp_path, queries, "transe", settings, share)
+
+
+def test_one_process_says_what_is_wrong_and_the_others_that_it_ended(tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "flexkg"]
+    (tmp_path / "notes.txt").write_text("mine")
+    command = [*torchrun, "train", "flex-small", "--data", "world", "--out", str(tmp_path), "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode != 0
+    assert "holds something else" in done.stderr
+    assert "internal fault" not in done.stderr
 
 
 @given(st.lists(st.floats(0.01, 20), min_size=1, max_size=14), st.integers(1, 300))
