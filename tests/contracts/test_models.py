@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from contracts.cases import CASES, NUM_ENTITIES, NUM_RELATIONS, make, queries, shapes_of
 from flexkg.errors import UnsupportedOperator
-from flexkg.models import calibrate_modulus, embed, interpretation, run_plan
+from flexkg.models import calibrate_modulus, distance, embed, interpretation, run_plan
 from flexkg.models import reference as oracle
 from flexkg.plan.algebra import Operator
 from flexkg.plan.prepare import prepare_groups
@@ -143,6 +143,37 @@ def test_chunked_equals_whole(model):
         best = whole.topk(min(k, NUM_ENTITIES), dim=1)
         torch.testing.assert_close(values, best.values, **EXACT)
         torch.testing.assert_close(whole.gather(1, entities), best.values, **EXACT)
+
+
+def all_ways(model, state, owner):
+    """The same scores in every way that a model gives some."""
+    own = torch.arange(4 * NUM_ENTITIES).view(4, -1) % NUM_ENTITIES
+    for candidates in (None, slice(4, 9), torch.tensor([5, 0, 7, 7]), own, own[:, :3], own[:2, :3]):
+        yield model.score(state, candidates)
+    yield model.score(state, own[:2, :3], owner, 2)
+    for budget in (2000, 1 << 28):
+        yield model.score_all(state, budget=budget)
+        yield model.score_all(state, owner, 2, budget)
+        yield from model.top_k(state, 5, budget=budget)
+        yield from model.top_k(state, 5, owner, 2, budget)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_kept_candidates_change_no_score(model, dtype, monkeypatch):
+    model = model.to(dtype)
+    state, owner = rows(model).detach(), torch.tensor([0, 0, 1, 1])
+    with torch.no_grad():
+        expected = list(all_ways(model, state, owner))
+        model.keep_candidates(budget=0)
+        refused = list(all_ways(model, state, owner))
+        model.keep_candidates()
+        # What is kept is all that is needed of entities: nothing is made of them again.
+        monkeypatch.setattr(model, "candidates", None)
+        monkeypatch.setattr(distance, "_linear", None)
+        kept = list(all_ways(model, state, owner))
+    for found in (refused, kept):
+        for value, wanted in zip(found, expected, strict=True):
+            torch.testing.assert_close(value, wanted, rtol=1e-6, atol=1e-5 if dtype == torch.float32 else 1e-10)
 
 
 def test_distances_equal_the_reference(model):

@@ -11,7 +11,7 @@ from torch import nn
 
 from flexkg.errors import ConfigError, UnsupportedOperator
 from flexkg.models.pairs import BUDGET as MEMORY_BUDGET
-from flexkg.models.scoring import combine, gathered, nearest, pairwise, top_k
+from flexkg.models.scoring import combine, gathered, nearest, pairwise, prepare, top_k
 from flexkg.plan.algebra import Operator
 from flexkg.plan.prepare import Union
 
@@ -96,7 +96,7 @@ class QueryModel(TensorStates, nn.Module, ABC):
         self.modulus = 1.0
         self.calibrated = True
         self.sparse_rows = False
-        self._kept: Tensor | None = None
+        self._kept: tuple[DistanceSpec, Tensor] | None = None
         self.union = Union(union)
         self.disjunction = disjunction
         if disjunction not in DISJUNCTIONS:
@@ -187,12 +187,15 @@ class QueryModel(TensorStates, nn.Module, ABC):
 
     @torch.no_grad()
     def keep_candidates(self, budget: int = MEMORY_BUDGET) -> None:
-        """Make the candidates' rows once, if they fit the budget; the weights must not change afterwards."""
-        width = self.candidates(slice(0, 1)).nelement() * self.candidates(slice(0, 1)).element_size()
-        self._kept = self.candidates(slice(None)) if self.num_entities * width <= budget else None
+        """Prepare all candidates once, if that fits the budget; the weights must not change afterwards."""
+        _, row = prepare(self.distance_spec, self.candidates(slice(0, 1)))
+        fits = self.num_entities * row.nelement() * row.element_size() <= budget
+        self._kept = prepare(self.distance_spec, self.candidates(slice(None))) if fits else None
 
-    def _rows(self, rows: Int[Tensor, "..."] | slice) -> Float[Tensor, "... width"]:
-        return self.candidates(rows) if self._kept is None else self._kept[rows]
+    def _rows(self, rows: Int[Tensor, " c"] | slice) -> tuple[DistanceSpec, Float[Tensor, "c width"]]:
+        """Entities, and the distance that takes them so: as they were kept, or made now."""
+        kept = self._kept
+        return (self.distance_spec, self.candidates(rows)) if kept is None else (kept[0], kept[1][rows])
 
     def distance(
         self,
@@ -206,19 +209,20 @@ class QueryModel(TensorStates, nn.Module, ABC):
         """
         target = self.target(state)
         if isinstance(candidates, torch.Tensor) and candidates.ndim == 2:
-            table, ids = self._listed(candidates)
-            distance = gathered(self.distance_spec, target.query, table, ids, budget)
+            rows, ids = self._listed(candidates)
+            spec, table = self._rows(rows)
+            distance = gathered(spec, target.query, table, ids, budget)
         else:
-            table = self._rows(slice(None) if candidates is None else candidates)
-            distance = pairwise(self.distance_spec, target.query, table, budget)
+            spec, table = self._rows(slice(None) if candidates is None else candidates)
+            distance = pairwise(spec, target.query, table, budget)
         return distance if target.constant is None else distance + target.constant[:, None]
 
-    def _listed(self, ids: Int[Tensor, "lists c"]) -> tuple[Float[Tensor, "table width"], Int[Tensor, "lists c"]]:
-        """A table that holds the listed entities, and where in it they are."""
+    def _listed(self, ids: Int[Tensor, "lists c"]) -> tuple[slice | Int[Tensor, " c"], Int[Tensor, "lists c"]]:
+        """Rows that hold the listed entities, and where among them they are."""
         # Where more candidates are listed than there are entities, making the whole table is less work.
         if ids.numel() >= self.num_entities and not self.sparse_rows:
-            return self._rows(slice(None)), ids
-        return self._rows(ids.flatten()), torch.arange(ids.numel(), device=ids.device).view_as(ids)
+            return slice(None), ids
+        return ids.flatten(), torch.arange(ids.numel(), device=ids.device).view_as(ids)
 
     def score(
         self,
@@ -267,13 +271,15 @@ class QueryModel(TensorStates, nn.Module, ABC):
         Of equal scores the lower id comes first.
         """
         target = self.target(state)
-        table_bytes = self.num_entities * sum(part.shape[1] for part in target.query) * state.element_size()
+        width = sum(part.shape[1] for part in target.query) if self._kept is None else 0
+        table_bytes = self.num_entities * width * state.element_size()
         if owner is not None or table_bytes > budget // 2 or float(self.modulus) <= 0:
 
             def score(run: slice) -> Tensor:
                 return self.score(state, run, owner, count, budget // 2)
 
             return top_k(score, len(state), self.num_entities, k, budget, state.element_size() * state.shape[1])
-        distances, ids = nearest(self.distance_spec, target.query, self._rows(slice(None)), k, budget // 2)
+        spec, table = self._rows(slice(None))
+        distances, ids = nearest(spec, target.query, table, k, budget // 2)
         constant = 0.0 if target.constant is None else target.constant[:, None]
         return self.margin - self.modulus * (distances + constant), ids

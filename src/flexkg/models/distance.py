@@ -23,7 +23,7 @@ from flexkg.models.pairs import BUDGET, Reduction, find_kernels, pairs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Kind = Literal["l1", "l2", "box", "cone", "beta", "dot", "modulus"]
+Kind = Literal["l1", "l2", "box", "cone", "beta", "divergence", "dot", "modulus"]
 
 
 def l1(queries: Tensor, table: Tensor, *, memory: int = BUDGET) -> Tensor:
@@ -121,34 +121,48 @@ def beta(alpha: Tensor, beta: Tensor, entity_alpha: Tensor, entity_beta: Tensor,
     keep = torch.is_grad_enabled() and any(part.requires_grad for part in (alpha, beta, entity_alpha, entity_beta))
 
     def block(query: Tensor, own: Tensor, entity_alpha: Tensor, entity_beta: Tensor) -> Tensor:
-        slope, constant = _linear(entity_alpha.double(), entity_beta.double())
-        return (torch.addmm(constant, query, slope.T) + own).to(alpha.dtype)
+        return _against(query, own, *_linear(entity_alpha.double(), entity_beta.double())).to(alpha.dtype)
 
     # Computed again in the backward pass: what autograd would keep is a dozen tables.
     again = partial(checkpoint, block, use_reentrant=False) if keep else block
     return torch.cat([again(query, own, *rows) for rows in _blocks(entity_alpha, entity_beta, memory)], dim=1)
 
 
-class BetaEntities(NamedTuple):
-    """What `beta` computes of entities alone, in float64: most of its cost where the queries are few."""
-
-    slope: Tensor
-    """(m, 2d), along [α ; β] of the query."""
-    constant: Tensor
-    """(m,)."""
-
-
 @torch.no_grad()
-def prepare_beta(entity_alpha: Tensor, entity_beta: Tensor, *, memory: int = BUDGET) -> BetaEntities:
-    """Prepare entities once for many calls of `beta_prepared`; no gradient reaches them."""
-    parts = [_linear(*(part.double() for part in rows)) for rows in _blocks(entity_alpha, entity_beta, memory)]
-    return BetaEntities(torch.cat([slope for slope, _ in parts]), torch.cat([constant for _, constant in parts]))
+def prepare_beta(entity_alpha: Tensor, entity_beta: Tensor, *, memory: int = BUDGET) -> Tensor:
+    """What `beta` computes of entities alone, (m, 2d + 1) in float64: slopes along [α ; β] of a query, and constants.
+
+    It is most of the cost where queries are few, and serves many calls of `divergence`; no gradient reaches entities.
+    """
+    prepared = entity_alpha.new_empty(len(entity_alpha), 2 * entity_alpha.shape[1] + 1, dtype=torch.float64)
+    done = 0
+    for alpha, beta in _blocks(entity_alpha, entity_beta, memory):
+        block = prepared[done : done + len(alpha)]
+        block[:, :-1], block[:, -1] = _linear(alpha.double(), beta.double())
+        done += len(alpha)
+    return prepared
 
 
-def beta_prepared(alpha: Tensor, beta: Tensor, entities: BetaEntities) -> Tensor:
-    """`beta` against prepared entities: (n, d), (n, d) -> (n, m)."""
+def divergence(alpha: Tensor, beta: Tensor, prepared: Tensor, *, memory: int = BUDGET) -> Tensor:
+    """`beta` against prepared entities: (n, d), (n, d), (m, 2d + 1) -> (n, m)."""
     query, own = _query(alpha, beta)
-    return (torch.addmm(entities.constant, query, entities.slope.T) + own).to(alpha.dtype)
+    blocks = torch.split(prepared, max(1, memory // (2 * 8 * max(1, len(query)))))
+    found = [_against(query, own, block[:, :-1], block[:, -1]).to(alpha.dtype) for block in blocks]
+    return torch.cat(found, dim=1)
+
+
+def divergence_gathered(
+    alpha: Tensor,
+    beta: Tensor,
+    prepared: Tensor,
+    ids: Tensor,
+    *,
+    reduction: Reduction = "sorted",
+    memory: int = BUDGET,
+) -> Tensor:
+    """`beta_gathered` of prepared entities: (n, d), (n, d), (m, 2d + 1), (n or chunks, c) -> (n, c)."""
+    rows = prepared.to(_precision(alpha))
+    return _to_listed(alpha, beta, rows[:, :-1], rows[:, -1], ids, reduction, memory)
 
 
 def beta_gathered(
@@ -166,22 +180,36 @@ def beta_gathered(
     Logarithms of gamma functions are taken once an entity, not once a candidate: on the CPU for those that occur, on
     a GPU for the whole table, whose size, unlike theirs, is known beforehand. A GPU computes in the given precision.
     """
-    on_cpu, given = alpha.device.type == "cpu", alpha.dtype
-    places = ids
-    if on_cpu:
-        occurring, places = torch.unique(ids, return_inverse=True)
+    if alpha.device.type == "cpu":
+        occurring, ids = torch.unique(ids, return_inverse=True)
         entity_alpha, entity_beta = entity_alpha[occurring], entity_beta[occurring]
-    precision = torch.float64 if on_cpu else given
-    alpha, beta, entity_alpha, entity_beta = (part.to(precision) for part in (alpha, beta, entity_alpha, entity_beta))
-    slope, constant = _linear(entity_alpha, entity_beta)
-    product = pairs("dot", [torch.cat([alpha, beta], dim=1)], slope, places, 0.0, 0.0, reduction, memory)
-    shared = constant[places].repeat_interleave(len(alpha) // max(1, len(ids)), dim=0)
-    return (product + shared + _log_beta(alpha, beta)[:, None]).to(given)
+    precision = _precision(alpha)
+    return _to_listed(
+        alpha, beta, *_linear(entity_alpha.to(precision), entity_beta.to(precision)), ids, reduction, memory
+    )
 
 
-def _query(alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+def _to_listed(
+    alpha: Tensor, beta: Tensor, slope: Tensor, constant: Tensor, ids: Tensor, reduction: Reduction, memory: int
+) -> Tensor:
+    query, own = _query(alpha, beta, slope.dtype)
+    product = pairs("dot", [query], slope, ids, 0.0, 0.0, reduction, memory)
+    shared = constant[ids].repeat_interleave(len(alpha) // max(1, len(ids)), dim=0)
+    return (product + shared + own).to(alpha.dtype)
+
+
+def _against(query: Tensor, own: Tensor, slope: Tensor, constant: Tensor) -> Tensor:
+    return torch.addmm(constant, query, slope.T) + own
+
+
+def _precision(given: Tensor) -> torch.dtype:
+    """What listed candidates are computed in."""
+    return torch.float64 if given.device.type == "cpu" else given.dtype
+
+
+def _query(alpha: Tensor, beta: Tensor, precision: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
     """[α ; β] of the queries, (n, 2d), and their constants, (n, 1)."""
-    alpha, beta = alpha.double(), beta.double()
+    alpha, beta = alpha.to(precision), beta.to(precision)
     return torch.cat([alpha, beta], dim=1), _log_beta(alpha, beta)[:, None]
 
 
@@ -226,7 +254,7 @@ def top_k(
     """The k nearest entities of each row, exactly, a block of the table at a time; of equal ones the lower id first.
 
     Queries and table in parts as the distance takes them: (queries,), (centre, offset), (axis, aperture) or
-    (alpha, beta), and (table,), (entity_alpha, entity_beta) or what `prepare_beta` returns.
+    (alpha, beta), and (table,), (entity_alpha, entity_beta) or, for `divergence`, what `prepare_beta` returns.
     """
     rows, entities = len(queries[0]), len(table[0])
     k = min(k, entities)
@@ -234,15 +262,15 @@ def top_k(
     step = max(k, 1, memory // (2 * 40 * max(1, rows)))
 
     def distance(parts: list[Tensor]) -> Tensor:
-        if kind != "beta":
-            weights = outside_weight, inside_weight
-            return pairs(kind, list(queries), parts[0], None, *weights, "sorted", memory // 2)
-        if isinstance(table, BetaEntities):
-            return beta_prepared(queries[0], queries[1], BetaEntities(*parts))
-        return beta(queries[0], queries[1], parts[0], parts[1], memory=memory // 2)
+        if kind == "beta":
+            return beta(queries[0], queries[1], parts[0], parts[1], memory=memory // 2)
+        if kind == "divergence":
+            return divergence(queries[0], queries[1], parts[0], memory=memory // 2)
+        weights = outside_weight, inside_weight
+        return pairs(kind, list(queries), parts[0], None, *weights, "sorted", memory // 2)
 
     with torch.no_grad():
-        merge = _merger(queries[0], table[0])
+        merge = _merger(queries[0])
         values = queries[0].new_full((rows, k), torch.inf)
         # Past the last entity: even an infinite distance comes before a place that nothing has filled.
         ids = torch.full((rows, k), entities, device=values.device)
@@ -251,8 +279,8 @@ def top_k(
     return Nearest(values, ids)
 
 
-def _merger(queries: Tensor, table: Tensor) -> Callable[[Tensor, int, Tensor, Tensor], tuple[Tensor, Tensor]]:
-    kernels = find_kernels(queries, table)
+def _merger(queries: Tensor) -> Callable[[Tensor, int, Tensor, Tensor], tuple[Tensor, Tensor]]:
+    kernels = find_kernels(queries, queries)
     if kernels is None or queries.device.type != "cpu":
         return _merge
     compiled: Callable[[Tensor, int, Tensor, Tensor], tuple[Tensor, Tensor]] = kernels.merge_smallest

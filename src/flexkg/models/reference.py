@@ -1,4 +1,4 @@
-"""Distances written as in the papers: the oracle for the fast routines, and the routine where there is no fast one.
+"""Distances written as in the papers: what tests compare the fast routines with.
 
 Every function takes what a query asks for and candidates, broadcasts them and sums over the last dimension, so
 that it materialises queries x candidates x dimension.
@@ -14,7 +14,7 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["l1", "l2", "box", "cone", "beta", "dot", "modulus"]
+Kind = Literal["l1", "l2", "box", "cone", "beta", "divergence", "dot", "modulus"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,13 @@ def beta(alpha: Tensor, beta: Tensor, candidates: Tensor) -> Tensor:
     return divergence.abs().sum(dim=-1)
 
 
+def divergence(alpha: Tensor, beta: Tensor, candidates: Tensor) -> Tensor:
+    """The same as a linear function: candidates hold its slope along [alpha ; beta], and its constant."""
+    own = (torch.lgamma(alpha) + torch.lgamma(beta) - torch.lgamma(alpha + beta)).sum(dim=-1)
+    along = (torch.cat([alpha, beta], dim=-1) * candidates[..., :-1]).sum(dim=-1)
+    return along + candidates[..., -1] + own
+
+
 def distance(spec: DistanceSpec, query: tuple[Tensor, ...], candidates: Tensor) -> Tensor:
     """The distance of a kind between broadcastable queries and candidates; the last dimension is summed."""
     match spec.kind:
@@ -106,3 +113,6 @@ def distance(spec: DistanceSpec, query: tuple[Tensor, ...], candidates: Tensor) 
         case "beta":
             first, second = query
             return beta(first, second, candidates)
+        case "divergence":
+            first, second = query
+            return divergence(first, second, candidates)

@@ -9,13 +9,19 @@ from torch.nn import functional
 
 from flexkg.models import distance
 from flexkg.models.pairs import BUDGET as MEMORY_BUDGET
+from flexkg.models.reference import DistanceSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
 
-    from flexkg.models.reference import DistanceSpec
+
+def prepare(spec: DistanceSpec, table: Tensor, memory: int = MEMORY_BUDGET) -> tuple[DistanceSpec, Tensor]:
+    """A table (candidates, width) as it serves many calls best, and the distance that takes it so."""
+    if spec.kind != "beta":
+        return spec, table
+    return DistanceSpec("divergence"), distance.prepare_beta(*table.chunk(2, dim=-1), memory=memory)
 
 
 def pairwise(spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, memory: int = MEMORY_BUDGET) -> Tensor:
@@ -37,6 +43,9 @@ def pairwise(spec: DistanceSpec, query: tuple[Tensor, ...], table: Tensor, memor
         case "beta":
             alpha, beta = query
             return distance.beta(alpha, beta, *table.chunk(2, dim=-1), memory=memory)
+        case "divergence":
+            alpha, beta = query
+            return distance.divergence(alpha, beta, table, memory=memory)
 
 
 def gathered(
@@ -62,6 +71,9 @@ def gathered(
             alpha, beta = query
             first, second = table.chunk(2, dim=-1)
             return distance.beta_gathered(alpha, beta, first, second, ids, memory=memory)
+        case "divergence":
+            alpha, beta = query
+            return distance.divergence_gathered(alpha, beta, table, ids, memory=memory)
 
 
 def nearest(

@@ -183,11 +183,17 @@ def test_far_densities_keep_their_digits(path: str) -> None:
     expected = reference("beta", leaves[:2], leaves[2:])
     assert expected.max() > 1000
     torch.testing.assert_close(distance.beta(*leaves).double(), expected, rtol=1e-6, atol=0)
-    found = distance.beta_prepared(*leaves[:2], distance.prepare_beta(*leaves[2:], memory=1 << 16))
-    torch.testing.assert_close(found, distance.beta(*leaves), rtol=1e-6, atol=0)
+    prepared = distance.prepare_beta(*leaves[2:], memory=1 << 18)
+    for memory in (1, 1 << 28):
+        found = distance.divergence(*leaves[:2], prepared, memory=memory)
+        torch.testing.assert_close(found, distance.beta(*leaves), rtol=1e-6, atol=0)
     ids = torch.randint(0, 30, (4, 7))
     found = distance.beta_gathered(*leaves, ids).double()
     torch.testing.assert_close(found, expected.gather(1, ids), rtol=1e-6, atol=0)
+    again = distance.divergence_gathered(*leaves[:2], prepared, ids)
+    torch.testing.assert_close(again.double(), found, rtol=1e-6, atol=0)
+    shared = distance.divergence_gathered(*leaves[:2], prepared, ids[:2])
+    torch.testing.assert_close(shared, distance.beta_gathered(*leaves, ids[:2]), rtol=1e-6, atol=0)
 
 
 def test_equal_points_have_no_slope(path: str) -> None:
@@ -247,7 +253,7 @@ def test_nearest_of_every_kind(kind: str, path: str) -> None:
     found = distance.top_k(kind, parts, table, 10, memory=5 * 80 * 16)  # type: ignore[arg-type]
     assert torch.equal(found.ids, expected.indices[:, :10])
     if kind == "beta":
-        again = distance.top_k("beta", parts, distance.prepare_beta(*table), 10, memory=5 * 80 * 16)
+        again = distance.top_k("divergence", parts, [distance.prepare_beta(*table)], 10, memory=5 * 80 * 16)
         assert torch.equal(again.ids, found.ids)
 
 
