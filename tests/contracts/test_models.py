@@ -158,6 +158,26 @@ def all_ways(model, state, owner):
         yield from model.top_k(state, 5, owner, 2, budget)
 
 
+def test_scores_that_are_no_numbers_come_last(model, monkeypatch):
+    state = rows(model).detach()
+    candidates = model.candidates(slice(None)).detach().clone()
+    candidates[::3] = torch.nan
+    monkeypatch.setattr(model, "candidates", lambda rows: candidates[rows])
+    numbers = NUM_ENTITIES - len(candidates[::3])
+    ways = {
+        "nearest": model.top_k(state, NUM_ENTITIES),
+        "by runs": model.top_k(state, NUM_ENTITIES, budget=1),
+        "few at a time": model.top_k(state, 3, budget=1),
+        "unions": model.top_k(state, NUM_ENTITIES, torch.arange(4), 4),
+    }
+    for way, (values, entities) in ways.items():
+        assert (entities[:, :numbers] % 3 > 0).all(), way
+        assert entities[:, numbers:].tolist() in ([list(range(0, NUM_ENTITIES, 3))] * 4, [[]] * 4), way
+        assert values[:, :numbers].isfinite().all(), way
+        assert (values[:, numbers:] == -torch.inf).all(), way
+        assert torch.equal(entities[:, :3], ways["nearest"][1][:, :3]), way
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_kept_candidates_change_no_score(model, dtype, monkeypatch):
     model = model.to(dtype)

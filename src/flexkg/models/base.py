@@ -268,12 +268,12 @@ class QueryModel(TensorStates, nn.Module, ABC):
     ) -> tuple[Float[Tensor, "queries k"], Int[Tensor, "queries k"]]:
         """The best k scores, highest first, and their entities, without holding the scores of all entities.
 
-        Of equal scores the lower id comes first.
+        Of equal scores the lower id comes first; a score that is no number counts as the least there can be.
         """
         target = self.target(state)
         width = sum(part.shape[1] for part in target.query) if self._kept is None else 0
         table_bytes = self.num_entities * width * state.element_size()
-        if owner is not None or table_bytes > budget // 2 or float(self.modulus) <= 0:
+        if owner is not None or table_bytes > budget // 2 or not float(self.modulus) > 0:
 
             def score(run: slice) -> Tensor:
                 return self.score(state, run, owner, count, budget // 2)

@@ -121,14 +121,16 @@ def top_k(
 ) -> tuple[Tensor, Tensor]:
     """The k best scores and their entities, (rows, k) each, from `score`, which takes a run of entities at a time.
 
-    Of equal scores the lower id comes first.
+    Of equal scores the lower id comes first. A score that is no number counts as the least there can be.
     """
     k = min(k, num_entities)
     # A run of scores of every part, what combines them, the sorted copy with its places; and the entities themselves.
     step = max(k, 1, memory // (2 * (64 * rows + 4 * entity_bytes)))
     best: tuple[Tensor, Tensor] | None = None
     for start in range(0, num_entities, step):
-        values, ids = score(slice(start, min(start + step, num_entities))).sort(dim=1, descending=True, stable=True)
+        scores = score(slice(start, min(start + step, num_entities)))
+        scores = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        values, ids = scores.sort(dim=1, descending=True, stable=True)
         values, ids = values[:, :k], ids[:, :k] + start
         if best is not None:
             values, order = torch.cat([best[0], values], dim=1).sort(dim=1, descending=True, stable=True)
