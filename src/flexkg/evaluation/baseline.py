@@ -6,6 +6,7 @@ relation forgets where it came from and scores an entity by how often the relati
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +86,10 @@ class RelationFrequency:
     def iff(self, left: Tensor, right: Tensor) -> Tensor:
         """Not xor."""
         return 1 - self.xor(left, right)
+
+    def keeping_candidates(self) -> nullcontext[None]:
+        """Nothing is made of candidates."""
+        return nullcontext()
 
     def score_all(self, state: Tensor, owner: Tensor | None = None, count: int | None = None) -> Tensor:  # noqa: ARG002
         """A state is its scores."""

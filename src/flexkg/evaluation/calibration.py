@@ -188,12 +188,13 @@ def calibrate(
 ) -> Calibration | None:
     """Fit on validation queries, over the smaller graph's facts; None if there are too few answers to predict."""
     samples: dict[str, Sample] = {}
-    for queries in sets:
-        try:
-            if len(queries):
-                samples[kind_of(queries.template)] = collect(model, queries, interpretation, facts, device)
-        except UnsupportedOperator:  # the model cannot be asked such queries anyway
-            continue
+    with model.keeping_candidates():
+        for queries in sets:
+            try:
+                if len(queries):
+                    samples[kind_of(queries.template)] = collect(model, queries, interpretation, facts, device)
+            except UnsupportedOperator:  # the model cannot be asked such queries anyway
+                continue
     return calibrate_samples(samples)
 
 

@@ -152,11 +152,12 @@ def evaluate(
     found: dict[str, ShapeValues] = {}
     left_out: dict[str, str] = {}
     done = 0
-    for pack in _packs(queries, by, batch_height(model, device), left_out):
-        ranks = rank_together(model, list(pack.values()), by, device, _after(done, report))
-        for (shape, query_set), result in zip(pack.items(), ranks, strict=True):
-            found[shape] = summarise(shape, query_set, result)
-            done += len(query_set)
+    with model.keeping_candidates():
+        for pack in _packs(queries, by, batch_height(model, device), left_out):
+            ranks = rank_together(model, list(pack.values()), by, device, _after(done, report))
+            for (shape, query_set), result in zip(pack.items(), ranks, strict=True):
+                found[shape] = summarise(shape, query_set, result)
+                done += len(query_set)
     bootstrap = {
         shape: resampled_means(values.values["mrr"], shape, seed, resamples) for shape, values in found.items()
     }

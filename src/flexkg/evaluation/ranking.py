@@ -93,21 +93,22 @@ def rank_together(
             raise ValueError("queries whose answers are co-finite cannot be ranked: there are next to no non-answers")
     counts: list[list[Counts]] = [[] for _ in query_sets]
     done = 0
-    for batch in _batches([len(queries) for queries in query_sets], batch_height(model, device)):
-        groups = [(query_sets[index], rows) for index, rows in batch]
-        found = count_rivals(
-            score_groups(model, groups, interpretation, device), _joined(groups, "hard"), _joined(groups, "easy")
-        )
-        row = answer = 0
-        for (index, rows), (queries, _) in zip(batch, groups, strict=True):
-            offsets = queries.answers["hard"].offsets
-            height, width = rows.stop - rows.start, int(offsets[rows.stop] - offsets[rows.start])
-            here, answers = slice(row, row + height), slice(answer, answer + width)
-            part = Counts(found.above[answers], found.equal[answers], found.not_numbers[here], found.constant[here])
-            counts[index].append(part)
-            row, answer = here.stop, answers.stop
-        done += row
-        report(done)
+    with model.keeping_candidates():
+        for batch in _batches([len(queries) for queries in query_sets], batch_height(model, device)):
+            groups = [(query_sets[index], rows) for index, rows in batch]
+            found = count_rivals(
+                score_groups(model, groups, interpretation, device), _joined(groups, "hard"), _joined(groups, "easy")
+            )
+            row = answer = 0
+            for (index, rows), (queries, _) in zip(batch, groups, strict=True):
+                offsets = queries.answers["hard"].offsets
+                height, width = rows.stop - rows.start, int(offsets[rows.stop] - offsets[rows.start])
+                here, answers = slice(row, row + height), slice(answer, answer + width)
+                part = Counts(found.above[answers], found.equal[answers], found.not_numbers[here], found.constant[here])
+                counts[index].append(part)
+                row, answer = here.stop, answers.stop
+            done += row
+            report(done)
     return [_ranks(queries, parts) for queries, parts in zip(query_sets, counts, strict=True)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +17,7 @@ from flexkg.plan.algebra import Operator
 from flexkg.plan.prepare import Union
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Float, Int
     from torch import Tensor
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     States = Sequence[State] | Float[Tensor, "rows arity state"]
 
 DISJUNCTIONS = ("max", "probability-or")
+KEPT_BELOW = 1 << 29
+"""Bytes that evaluation may take to keep candidates."""
 LINKS = frozenset({Operator.ENTITY, Operator.PROJECT})
 """The operators of a link predictor: it follows relations, and puts nothing together."""
 
@@ -191,6 +194,17 @@ class QueryModel(TensorStates, nn.Module, ABC):
         _, row = prepare(self.distance_spec, self.candidates(slice(0, 1)))
         fits = self.num_entities * row.nelement() * row.element_size() <= budget
         self._kept = prepare(self.distance_spec, self.candidates(slice(None))) if fits else None
+
+    @contextmanager
+    def keeping_candidates(self, budget: int = KEPT_BELOW) -> Iterator[None]:
+        """Keep candidates for a while, in which the weights must not change, unless they are kept already."""
+        before = self._kept
+        if before is None:
+            self.keep_candidates(budget)
+        try:
+            yield
+        finally:
+            self._kept = before
 
     def _rows(self, rows: Int[Tensor, " c"] | slice) -> tuple[DistanceSpec, Float[Tensor, "c width"]]:
         """Entities, and the distance that takes them so: as they were kept, or made now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,8 +11,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contracts.cases import NUM_ENTITIES, make
 from flexkg.evaluation import ranking
+from flexkg.evaluation.evaluate import evaluate
 from flexkg.evaluation.ranking import rank, rank_together
+from flexkg.models import interpretation
 from unit.evaluation.fixed import BY, Fixed, query_set
 
 FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -120,6 +124,30 @@ def test_shapes_that_share_batches_are_ranked_as_if_alone(path, monkeypatch):
     together = rank_together(model, sets, BY, report=done.append)
     assert [ranks.realistic.tolist() for ranks in together] == alone
     assert done == [4, 8, 12, 15]
+
+
+@pytest.mark.parametrize("name", ["flex", "betae", "cone"])
+def test_candidates_are_made_once_and_ranks_stay_the_same(name, monkeypatch):
+    model = make(name).float()
+    random = np.random.default_rng(1)
+    hard = [set(random.choice(NUM_ENTITIES, 3, replace=False).tolist()) for _ in range(NUM_ENTITIES)]
+    queries = query_set([set()] * NUM_ENTITIES, hard)
+    by = interpretation(model)
+    monkeypatch.setattr(ranking, "batch_height", lambda *_: 2)
+    made = []
+    candidates = model.candidates
+    monkeypatch.setattr(model, "candidates", lambda rows: made.append(rows) or candidates(rows))
+    evaluated = evaluate(model, {"1p": queries, "again": queries}, by).shapes
+    assert made.count(slice(None)) == 1
+    ranks = rank(model, queries, by)
+    assert made.count(slice(None)) == 2
+    assert model._kept is None
+    monkeypatch.setattr(model, "keeping_candidates", nullcontext)
+    plain = rank(model, queries, by)
+    for values in ("optimistic", "pessimistic"):
+        assert getattr(ranks, values).tolist() == getattr(plain, values).tolist()
+    for values in evaluated.values():
+        assert values.values["mrr"].tolist() == plain.per_query()["mrr"].tolist()
 
 
 def test_batches_shrink_as_the_graph_grows():

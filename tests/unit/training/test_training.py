@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ import torch
 
 from flexkg.config import build_model, load_recipe
 from flexkg.errors import ConfigError, DataError, TrainingError
+from flexkg.evaluation import ranking
+from flexkg.evaluation.ranking import score_groups
 from flexkg.kg.dataset import Dataset
 from flexkg.kg.graph import Graph
 from flexkg.kg.vocabulary import Vocabulary
@@ -278,3 +281,36 @@ def test_fresh_queries_take_the_place_of_the_first_ones(tmp_path, edges, queries
     assert again.resume()
     assert again.run()
     assert same(whole, again)
+
+
+@pytest.mark.parametrize("recipe", ["flex-small", "betae", "cone"])
+def test_a_validation_keeps_nothing_of_the_weights_it_saw(tmp_path, queries, recipe, monkeypatch):
+    seen = []
+
+    def spy(model, *arguments):
+        seen.append(model._kept)
+        return score_groups(model, *arguments)
+
+    monkeypatch.setattr(ranking, "score_groups", spy)
+    settings = ["training.steps=12", "training.ema=0.5"]
+    often = trainer(tmp_path / "often", queries, *settings, "training.validate_every=3", recipe=recipe)
+    once = trainer(tmp_path / "once", queries, *settings, "training.validate_every=12", recipe=recipe)
+    assert often.run()
+    assert len(seen) == 4
+    # Every validation prepares the candidates anew, from the weights that it is about.
+    tables = [table for _, table in seen]
+    assert not any(torch.equal(*pair) for pair in pairwise(tables))
+    assert often.model._kept is None
+    assert once.run()
+    assert same(often, once)
+
+
+def test_a_validation_that_fails_keeps_nothing(tmp_path, queries, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ranking, "score_groups", fail)
+    run = trainer(tmp_path, queries, "training.steps=3")
+    with pytest.raises(ZeroDivisionError):
+        run.run()
+    assert run.model._kept is None
