@@ -18,10 +18,10 @@ import torch
 
 from flexkg.engine import ragged
 from flexkg.errors import DataError, UnsupportedOperator
+from flexkg.evaluation.counting import places
 from flexkg.evaluation.kinds import kind_of
+from flexkg.evaluation.ranking import score_groups
 from flexkg.kg.storage import read_json
-from flexkg.plan.executor import execute
-from flexkg.plan.prepare import prepare_groups
 from flexkg.query.certain import excluding
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from flexkg.models import QueryModel
     from flexkg.plan.prepare import Interpretation
     from flexkg.query.terms import Term
-    from flexkg.sampling.queries import QuerySet
+    from flexkg.sampling.queries import Column, QuerySet
 
     Numbers = NDArray[np.float64]
 
@@ -84,6 +84,7 @@ class Measured:
     """How probabilities fare on queries that took no part in the fit."""
 
     queries: int
+    """How many these are."""
     ece: float
     """Expected calibration error: by how much probabilities and shares differ, averaged over predictions."""
     bins: tuple[Bin, ...]
@@ -214,7 +215,7 @@ def calibrate_samples(samples: Mapping[str, Sample]) -> Calibration | None:
         rest = [part for name, part in even.items() if name != kind]
         if rest:
             others.append(measure(fit(rest)(odd.scores), odd.answer, 0).ece)
-        by_kind[kind] = measure(*top[kind], queries=len(np.unique(sample.query)))
+        by_kind[kind] = measure(*top[kind], queries=len(np.unique(odd.query)))
     probabilities, answer = (np.concatenate(column) for column in zip(*top.values(), strict=True))
     measured = measure(probabilities, answer, sum(part.queries for part in by_kind.values()))
     curves = {kind: fit([sample]) for kind, sample in kept.items()}
@@ -238,41 +239,22 @@ def collect(
     excluded = excluding(queries.template)
     parts: list[Sample] = []
     for first in range(0, len(queries), height):
-        rows = slice(first, min(first + height, len(queries)))
-        scores = _scores(model, queries, rows, interpretation, device)
+        batch = queries.take(np.arange(first, min(first + height, len(queries))))
+        scores = score_groups(model, [(batch, slice(0, len(batch)))], interpretation, device)
         drawn = torch.from_numpy(random.integers(model.num_entities, size=(len(scores), _RANDOM)))
         open_ones = torch.full_like(scores, not queries.complement, dtype=torch.bool)
-        open_ones[_places(queries, "easy", rows, scores.device)] = queries.complement
+        open_ones[places(batch.answers["easy"], scores.device)] = queries.complement
         if excluded is not None:
-            open_ones &= ~_answers(facts, excluded, queries, rows).to(scores.device)
-        parts.append(_candidates(scores, open_ones, queries, rows, drawn.to(scores.device)))
+            open_ones &= ~_answers(facts, excluded, batch).to(scores.device)
+        parts.append(_candidates(scores, open_ones, batch.answers["hard"], first, drawn.to(scores.device)))
     columns = ("query", "scores", "answer", "weights", "top")
     return Sample(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
 
 
-def _scores(
-    model: QueryModel, queries: QuerySet, rows: slice, interpretation: Interpretation, device: torch.device | str
-) -> Tensor:
-    """Scores of all entities for some queries, (rows, entities)."""
-    prepared = prepare_groups([(queries.template, rows.stop - rows.start)], interpretation).to(device)
-    ids = [torch.from_numpy(part[rows].astype(np.int64)).to(device) for part in (queries.entities, queries.relations)]
-    states = execute(prepared.plan, prepared.plan.ground([(ids[0], ids[1])], device), model)
-    return model.score_all(states, prepared.owner, prepared.count)
-
-
-def _places(queries: QuerySet, column: str, rows: slice, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Row and entity of every member of a column of answers, for indexing scores."""
-    answers = queries.answers[column]
-    lengths = torch.from_numpy(answers.lengths[rows])
-    members = answers.members[answers.offsets[rows.start] : answers.offsets[rows.stop]]
-    row_of = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
-    return row_of.to(device), torch.from_numpy(members.astype(np.int64)).to(device)
-
-
-def _answers(facts: Engine, template: Term, queries: QuerySet, rows: slice) -> Tensor:
-    """Whether each entity answers another template that is filled as the queries are, (rows, entities)."""
+def _answers(facts: Engine, template: Term, queries: QuerySet) -> Tensor:
+    """Whether each entity answers another template that is filled as the queries are, (queries, entities)."""
     device = facts.algebra.device
-    ids = [torch.from_numpy(part[rows].astype(np.int64)).to(device) for part in (queries.entities, queries.relations)]
+    ids = [torch.from_numpy(part.astype(np.int64)).to(device) for part in (queries.entities, queries.relations)]
     parts = []
     for _, sets in facts.stream(template, ids[0], ids[1]):
         members = sets.complement[:, None].repeat(1, facts.graph.num_entities)
@@ -282,10 +264,10 @@ def _answers(facts: Engine, template: Term, queries: QuerySet, rows: slice) -> T
     return torch.cat(parts)
 
 
-def _candidates(scores: Tensor, open_ones: Tensor, queries: QuerySet, rows: slice, drawn: Tensor) -> Sample:
-    """`open_ones` are the entities that are neither answers already nor ruled out, (rows, entities)."""
+def _candidates(scores: Tensor, open_ones: Tensor, hard: Column, first: int, drawn: Tensor) -> Sample:
+    """`open_ones` are neither answers already nor ruled out, (queries, entities); queries count from `first`."""
     answers = torch.zeros_like(open_ones)
-    answers[_places(queries, "hard", rows, scores.device)] = True
+    answers[places(hard, scores.device)] = True
     answers &= open_ones
     ranked = scores.masked_fill(~open_ones | scores.isnan(), -torch.inf)
     best = ranked.topk(min(TOP, scores.shape[1]), dim=1)
@@ -300,7 +282,7 @@ def _candidates(scores: Tensor, open_ones: Tensor, queries: QuerySet, rows: slic
     row, column = torch.nonzero(weights, as_tuple=True)
     found = (values[row, column].cpu().numpy() for values in (scores, answers, weights, top))
     chosen, answer, weight, among = found
-    return Sample(row.cpu().numpy() + rows.start, chosen.astype(np.float64), answer, weight.astype(np.float64), among)
+    return Sample(row.cpu().numpy() + first, chosen.astype(np.float64), answer, weight.astype(np.float64), among)
 
 
 def fit(samples: Sequence[Sample]) -> Curve:

@@ -53,8 +53,8 @@ def count_rivals(scores: Tensor, hard: Column, easy: Column) -> Counts:
 def _by_sorting(scores: Tensor, hard: Column, easy: Column) -> Counts:
     """Sort every row's rivals once and look each hard answer up by halving."""
     width, device = scores.shape[1], scores.device
-    hard_rows, hard_ids = _places(hard, device)
-    easy_rows, easy_ids = _places(easy, device)
+    hard_rows, hard_ids = places(hard, device)
+    easy_rows, easy_ids = places(easy, device)
     nan = scores.isnan()
     not_numbers = nan.sum(dim=1)
     constant = (scores == scores[:, :1]).all(dim=1) | (not_numbers == width)
@@ -80,7 +80,8 @@ def _by_sorting(scores: Tensor, hard: Column, easy: Column) -> Counts:
     return Counts(*columns)
 
 
-def _places(column: Column, device: torch.device) -> tuple[Tensor, Tensor]:
+def places(column: Column, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Row and entity of every answer, for indexing scores."""
     lengths = torch.from_numpy(column.lengths)
     rows = torch.repeat_interleave(torch.arange(len(lengths)), lengths)
     return rows.to(device), torch.from_numpy(column.members).to(device, torch.int64)

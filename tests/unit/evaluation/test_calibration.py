@@ -120,7 +120,10 @@ def test_kinds_have_their_own_curves_and_unseen_ones_the_pooled_one():
     assert (np.diff(chances) > 0).all()
     assert found.pooled(scores).tolist() == chances.tolist()
     assert found.measured.ece < 0.02 < found.pooled_ece
-    assert found.by_kind["1p"].queries == 5000
+    # Every second query teaches, the others are measured.
+    assert found.by_kind["1p"].queries == found.by_kind["2p"].queries == 2500
+    assert found.measured.queries == 5000
+    assert "5,000 validation queries" in draw_reliability(found)
 
 
 def test_too_few_answers_give_no_curve():
