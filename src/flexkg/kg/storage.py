@@ -40,7 +40,7 @@ _ADVICE = {
 
 def explain_os_error(error: OSError, path: Path | str, doing: str = "write") -> DataError:
     """The operating system's complaint as an error that says which file and what to do."""
-    what = error.strerror or str(error) or type(error).__name__
+    what = (error.strerror or str(error) or type(error).__name__).rstrip(".")
     where = error.filename if isinstance(error.filename, (str, os.PathLike)) else path
     advice = _ADVICE.get(error.errno, "Check the path and the disk.") if error.errno else "Check the path and the disk."
     return DataError(f"Cannot {doing} {os.fspath(where)}: {what}.", hint=advice)

@@ -1,6 +1,7 @@
 """TSV and CSV: columns, headers, bad lines with their exact numbers, duplicates."""
 
 import gzip
+import os
 import random
 
 import numpy as np
@@ -258,6 +259,17 @@ def test_paths_that_are_no_file(tmp_path):
         import_files(good, tmp_path / "nowhere.tsv")
     with pytest.raises(DataError, match=r"is a folder.*PyKEEN"):
         import_files(tmp_path)
+    with pytest.raises(DataError, match=r"/dev/null is a pipe or a device, .*read several times. Save it to a file"):
+        import_files("/dev/null")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path):
+    good, pipe = write(tmp_path / "x.tsv", TSV), tmp_path / "pipe.tsv"
+    os.mkfifo(pipe)
+    for files in ({"train": pipe}, {"train": good, "valid": pipe}, {"train": good, "names": pipe}):
+        with pytest.raises(DataError, match=r"pipe\.tsv is a pipe"):
+            import_files(**files)
 
 
 @pytest.mark.parametrize(

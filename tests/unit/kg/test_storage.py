@@ -1,6 +1,7 @@
 """Atomic writes and the plain table format."""
 
 import errno
+import io
 import math
 import os
 import resource
@@ -138,6 +139,13 @@ def test_the_systems_complaints_come_with_advice(code, advice):
     error = explain_os_error(OSError(code, os.strerror(code), "/data/x"), "/data")
     assert "/data/x" in str(error)
     assert advice in str(error)
+
+
+def test_a_complaint_that_is_a_sentence_ends_with_one_full_stop():
+    complaint = io.UnsupportedOperation("File or stream is not seekable.")
+    assert str(explain_os_error(complaint, "in", "read")) == (
+        "Cannot read in: File or stream is not seekable. Check the path and the disk."
+    )
 
 
 def test_a_file_size_limit_is_explained_and_leaves_nothing(tmp_path):

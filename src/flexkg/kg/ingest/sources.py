@@ -36,13 +36,17 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def check_file(path: Path) -> None:
-    """Raise unless `path` is a file that can be opened."""
+    """Raise unless `path` is a file that can be opened, and more than once."""
     if not path.exists():
         raise DataError(f"There is no file {path}.", hint="Check the path.")
     if path.is_dir():
         raise DataError(
             f"{path} is a folder.",
             hint="Give a file, or a folder written by PyKEEN's TriplesFactory.to_path_binary.",
+        )
+    if not path.is_file():
+        raise DataError(
+            f"{path} is a pipe or a device, and an input file is read several times.", hint="Save it to a file first."
         )
     with os_errors(path, "read"), path.open("rb"):
         pass
