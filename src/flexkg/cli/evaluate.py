@@ -257,7 +257,16 @@ def _named_histograms(run: RunFolder, model: QueryModel, texts: Sequence[str]) -
     for text in texts:
         wanted += [(f"{shape}: ", query) for shape, query in CASE_STUDY.items()] if text == "paper" else [("", text)]
     for label, query in wanted:
-        term = graph.parse(query)
+        try:
+            term = graph.parse(query)
+        except DataError as error:
+            if not label:
+                raise
+            raise DataError(
+                f"`--histogram paper` draws the paper's case study, three queries of FB15k, and {run.dataset.name} "
+                f"lacks what they ask for: {error.message}",
+                hint="Give a query of this graph instead.",
+            ) from None
         known, everything = ({answer.id for answer in graph.answer(term, upto)} for upto in ("train", "test"))
         answers = {"known": known & everything, "held out": everything - known}
         ids = {kind: np.array(sorted(members), np.int64) for kind, members in answers.items()}
