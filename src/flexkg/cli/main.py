@@ -30,6 +30,7 @@ from flexkg.cli import (
     workload,
     workload_build,
 )
+from flexkg.cli.output import visible
 from flexkg.errors import FlexError, QueryError
 from flexkg.query.shapes import SHAPES
 
@@ -214,7 +215,7 @@ def _joined(arguments: list[str]) -> list[str]:
 
 
 def _fail(message: str, caret: str | None = None) -> int:
-    print("error: " + " ".join(message.split("\n")), file=sys.stderr)
+    print("error: " + visible(" ".join(message.split("\n"))), file=sys.stderr)
     if caret:
         print(caret, file=sys.stderr)
     return 2

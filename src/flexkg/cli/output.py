@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _SHOW_AFTER = 2.0
-_STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Control characters, line breaks, and marks that turn the direction of writing.
+_STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _shown: ContextVar[Console | None] = ContextVar("_shown", default=None)
 """Where the bar is that is shown now."""
 

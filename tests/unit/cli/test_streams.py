@@ -89,6 +89,14 @@ def test_names_cannot_steer_a_terminal(tmp_path, capsys):
     assert r"red\x1b[31m[bold]" in out
     assert "\x1b" not in out
     assert visible("東京\u3000é\u2028") == "東京\u3000é\\u2028"
+    for mark in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
+        assert visible(f"שלום{mark}x") == f"שלום\\u{ord(mark):04x}x"
+
+
+def test_names_in_errors_cannot_steer_a_terminal(tmp_path, capsys):
+    given = ["--train", str(tmp_path / "red\u202e\x1b[31m.tsv"), "--out", str(tmp_path / "out")]
+    assert run(["data", "import", *given]) == 2
+    assert capsys.readouterr().err == f"error: There is no file {tmp_path}/red\\u202e\\x1b[31m.tsv. Check the path.\n"
     assert in_markup("a[/red]\n") == "a\\[/red]\\n"
 
 
