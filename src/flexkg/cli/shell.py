@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flexkg.cli.ask import show
-from flexkg.cli.output import Device
+from flexkg.cli.output import Device, visible
 from flexkg.errors import FlexError, QueryError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ A question: ?x : borders(France, ?x) & !uses(?x, Euro)
 
 def shell_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `train` made.")],
-    top: Annotated[int, typer.Option(min=0, help="Answers to show.")] = 10,
+    top: Annotated[int, typer.Option(min=0, max=10_000, help="Answers to show.")] = 10,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
 ) -> None:
     """Ask a trained run question after question."""
@@ -66,7 +66,7 @@ class Session:
         try:
             self._command(text) if text.startswith(":") else self._ask(text)
         except FlexError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {visible(str(error))}", err=True)
             if isinstance(error, QueryError) and (caret := error.caret()):
                 typer.echo(caret, err=True)
         except KeyboardInterrupt:
@@ -91,11 +91,16 @@ class Session:
                 self.known = not self.known
                 typer.echo("known and predicted answers" if self.known else "predicted answers only")
             case ":top":
-                if not argument.strip().isdecimal():
+                from flexkg.predictor.predictor import MOST
+
+                # A number of so many digits is not read at all.
+                wanted = argument.strip()
+                if not (wanted.isdecimal() and len(wanted) < 10 and int(wanted) <= MOST):
                     raise FlexError(
-                        f"{argument.strip()!r} is no number of answers.", hint="Write :top 20, for example."
+                        f"{wanted[:20]!r} is no number of answers from 0 to {MOST:,}.",
+                        hint="Write :top 20, for example.",
                     )
-                self.top = int(argument)
+                self.top = int(wanted)
             case _:
                 raise FlexError(f"There is no command {name}.", hint=":help lists them.")
 

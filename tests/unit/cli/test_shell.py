@@ -53,6 +53,8 @@ def test_lines_are_answered_one_after_the_other(predictor, capsys):
         ("?x : borders(Frnace, ?x)", "no entity 'Frnace'"),
         (":explain", "nothing to explain"),
         (":top many", "'many' is no number"),
+        (":top 10001", "'10001' is no number of answers from 0 to 10,000"),
+        (":top " + "9" * 5000, "is no number of answers from 0 to 10,000"),
         (":nonsense", "no command :nonsense"),
         ("?x : borders(?y, ?x)", "nothing anchors"),
     ],
@@ -60,6 +62,7 @@ def test_lines_are_answered_one_after_the_other(predictor, capsys):
 def test_mistakes_are_shown_and_end_nothing(predictor, capsys, line, message):
     session = Session(predictor)
     assert session.handle(line)
+    assert session.top == 10
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error
