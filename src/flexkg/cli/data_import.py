@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flexkg.cli.output import AsJson, emit, progress
+from flexkg.cli.output import AsJson, emit, progress, say, visible
 
 if TYPE_CHECKING:
     from flexkg.kg.dataset import Dataset
@@ -102,6 +102,9 @@ def render(result: dict[str, Any]) -> None:
 
 def warn(result: dict[str, Any]) -> None:
     """Say on standard error what the user may want to look at."""
+    for header in result["headers"]:
+        columns = ", ".join(header["columns"])
+        say(f"{visible(header['file'])}: the first line is taken for a header: {visible(columns)}")
     for bad in result["bad_lines"]:
         typer.echo(f"warning: {bad['file']} line {bad['line']}: {bad['reason']}: {bad['text']!r}", err=True)
     more = result["skipped"] - len(result["bad_lines"])

@@ -47,6 +47,24 @@ def test_json(graph, tmp_path):
     assert Dataset.load(out).name == "mine"
 
 
+@pytest.mark.parametrize(("name", "mark"), [("friends.tsv", "\t"), ("friends.csv", ",")])
+def test_a_first_line_that_is_taken_for_a_header_is_named(tmp_path, monkeypatch, name, mark):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("s,p,o\na,r,b\n".replace(",", mark))
+    for columns in ([], ["--columns", "1,2,3"]):
+        result = runner.invoke(app, ["--train", name, "--out", "out", "--force", "--json", *columns])
+        found = json.loads(result.stdout)
+        assert found["edges"]["train"] == 1
+        assert found["headers"] == [{"file": name, "columns": ["s", "p", "o"]}]
+        assert result.stderr == f"{name}: the first line is taken for a header: s, p, o\n"
+    # Who names the columns has announced the header.
+    result = runner.invoke(app, ["--train", name, "--out", "out", "--force", "--json", "--columns", "s,p,o"])
+    assert (json.loads(result.stdout)["headers"], result.stderr) == ([], "")
+    (tmp_path / name).write_text("a,r,b\n".replace(",", mark))
+    result = runner.invoke(app, ["--train", name, "--out", "out", "--force", "--json"])
+    assert (json.loads(result.stdout)["headers"], result.stderr) == ([], "")
+
+
 def test_table(graph, tmp_path):
     result = runner.invoke(app, ["--train", str(graph), "--out", str(tmp_path / "out"), "--split", "0.5,0.25,0.25"])
     assert result.exit_code == 0

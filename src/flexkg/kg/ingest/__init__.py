@@ -90,6 +90,7 @@ def import_files(
         "files": {part: path.name for part, path in paths.items()},
         "skipped": reading.bad.count,
         "bad_lines": reading.bad.shown,
+        "headers": [{"file": file, "columns": columns} for file, columns in reading.headers.items()],
         "blank": reading.counts["blank"],
         "duplicates": duplicates,
         "repeated_in_later_split": repeated,

@@ -81,7 +81,7 @@ def _look_through(path: Path, separator: str, columns: str | None, reading: Read
                 # A byte order mark or a blank first line is for the ordinary reader.
                 if block[:1] in (b"\xef", b"\n", b"\r"):
                     return None
-                layout, skip = first_row(path, block, separator, columns)
+                layout, skip = first_row(path, block, separator, columns, reading)
                 block = block[skip:]
             if not is_clean(block, separator.encode(), layout):
                 return None

@@ -32,6 +32,8 @@ class Layout:
     width: int
     roles: tuple[int, int, int]
     header: bool
+    guessed: bool = False
+    """Whether nobody said that the first row is a header: its words did."""
 
 
 def find_layout(path: Path, first: Sequence[str], columns: str | None, *, named: bool = False) -> Layout:
@@ -43,7 +45,7 @@ def find_layout(path: Path, first: Sequence[str], columns: str | None, *, named:
     by_header = _roles_in(first)
     if columns is None:
         if by_header is not None:
-            return Layout(width, by_header, True)
+            return Layout(width, by_header, True, guessed=not named)
         if width == 3:
             return Layout(3, (0, 1, 2), named)
         shown = ", ".join(repr(text[:30]) for text in first[:6])
@@ -54,7 +56,8 @@ def find_layout(path: Path, first: Sequence[str], columns: str | None, *, named:
         )
     wanted = [column.strip() for column in columns.split(",")]
     roles, header = _wanted_roles(path, first, wanted, named)
-    return Layout(width, roles, header or by_header is not None or named)
+    guessed = by_header is not None and not (header or named)
+    return Layout(width, roles, header or guessed or named, guessed)
 
 
 def _wanted_roles(

@@ -37,6 +37,8 @@ def read_pykeen(folder: Path, reading: Reading) -> Iterator[Batch]:
     path = folder / _TRIPLES
     for batch in read_table(path, TSV, None, reading):
         yield Batch(_named(batch.entities, entities, path), _named(batch.relations, relations, path))
+    # PyKEEN always writes one.
+    reading.headers.pop(str(path), None)
 
 
 def _named(ids: list[str], labels: dict[str, str], path: Path) -> list[str]:

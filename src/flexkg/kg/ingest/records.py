@@ -68,6 +68,7 @@ class Reading:
         self.bad = BadLines(max_errors)
         self.counts: Counter[str] = Counter()
         self.lexicon = Lexicon()
+        self.headers: dict[str, list[str]] = {}
         self._progress = progress
 
     def tick(self, what: str, done: int, total: int) -> None:

@@ -42,7 +42,7 @@ def read_table(path: Path, format: str, columns: str | None, reading: Reading) -
             block, line = _skip_blank(block, line, reading)
             if not block:
                 continue
-            layout, skip = first_row(path, block, separator, columns)
+            layout, skip = first_row(path, block, separator, columns, reading)
             line += block.count(b"\n", 0, skip)
             block = block[skip:]
         if format == CSV and b'"' in block:
@@ -60,8 +60,8 @@ def _skip_blank(block: bytes, line: int, reading: Reading) -> tuple[bytes, int]:
     return stripped, line + blank
 
 
-def first_row(path: Path, block: bytes, separator: str, columns: str | None) -> tuple[Layout, int]:
-    """The layout, and how many bytes the header takes."""
+def first_row(path: Path, block: bytes, separator: str, columns: str | None, reading: Reading) -> tuple[Layout, int]:
+    """The layout, and how many bytes the header takes; a header that nobody announced is noted."""
     end = block.index(b"\n") + 1
     text = block[: end - 1].decode("utf-8", errors="replace")
     if "\0" in text:
@@ -77,6 +77,8 @@ def first_row(path: Path, block: bytes, separator: str, columns: str | None) -> 
     else:
         row = text.split(separator)
     layout = find_layout(path, row, columns)
+    if layout.guessed:
+        reading.headers[str(path)] = row
     return layout, end if layout.header else 0
 
 
