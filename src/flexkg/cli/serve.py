@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flexkg.cli.output import Device
+from flexkg.cli.output import AsJson, Device, emit
 from flexkg.errors import FlexError, MissingExtra
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def serve_command(
     threads: Annotated[int, typer.Option(min=1, help="Cores that answering may use.")] = 1,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Write the queries into the log.")] = False,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
+    json: AsJson = False,
 ) -> None:
     """Serve a trained run: an HTTP API and a web page."""
     if any(find_spec(name) is None for name in _PACKAGES):
@@ -64,10 +65,12 @@ def serve_command(
     settings = Settings(host, token, tuple(name.lower() for name in allow_host or ()), log_queries, limits)
     # Before the seconds that it takes to load torch: a port that is taken is known at once.
     with bind(host, port) as listening:
-        _serve(run, device, settings, listening, threads)
+        _serve(run, device, settings, listening, threads, json)
 
 
-def _serve(run: Path, device: Device, settings: Settings, listening: socket.socket, threads: int) -> None:
+def _serve(
+    run: Path, device: Device, settings: Settings, listening: socket.socket, threads: int, as_json: bool
+) -> None:
     import torch
 
     from flexkg.predictor.predictor import Predictor
@@ -83,7 +86,9 @@ def _serve(run: Path, device: Device, settings: Settings, listening: socket.sock
             f"warning: anybody who reaches {settings.host} can ask this server; --token-file would ask for a token.",
             err=True,
         )
-    typer.echo(f"{predictor.model.name} on {predictor.run.dataset.name}: {url(listening)}  (Ctrl-C ends it)")
+    model, data = predictor.model.name, predictor.run.dataset.name
+    result = {"url": url(listening), "run": str(run), "model": model, "data": data}
+    emit(result, as_json, lambda: typer.echo(f"{model} on {data}: {result['url']}  (Ctrl-C ends it)"))
     serve(predictor, settings, listening)
 
 

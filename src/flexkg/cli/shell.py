@@ -36,8 +36,14 @@ def shell_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `train` made.")],
     top: Annotated[int, typer.Option(min=0, max=10_000, help="Answers to show.")] = 10,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
+    json: Annotated[bool, typer.Option("--json", help="Not here: `ask` prints JSON.")] = False,
 ) -> None:
     """Ask a trained run question after question."""
+    if json:
+        raise FlexError(
+            "The shell answers question after question, and --json is one object.",
+            hint='Ask with `flexkg ask RUN "QUERY" --json`, or a file of questions with `flexkg ask --queries`.',
+        )
     from flexkg.predictor.predictor import Predictor
 
     session = Session(Predictor.open(run, device), top)

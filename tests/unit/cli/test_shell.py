@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import flexkg
+from flexkg.cli.main import run
 from flexkg.cli.shell import Session, prompt
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ def test_mistakes_are_shown_and_end_nothing(predictor, capsys, line, message):
     assert error.startswith("error: ")
     assert message in error
     assert ("^" in error) == line.endswith("Frnace, ?x)")
+
+
+def test_json_is_refused_with_the_command_that_has_it(small_run, capsys):
+    assert run(["shell", str(small_run), "--json"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert 'Ask with `flexkg ask RUN "QUERY" --json`' in printed.err
 
 
 def test_a_pipe_is_answered_without_prompts(small_run):

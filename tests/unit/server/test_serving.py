@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -179,6 +180,19 @@ def test_mistakes_in_the_options(small_run, tmp_path, capsys, threads, monkeypat
     monkeypatch.setenv("FLEXKG_TOKEN", "tökentoken")
     assert run(["serve", str(small_run)]) == 2
     assert "ASCII" in capsys.readouterr().err
+
+
+def test_json_is_one_object_once_it_listens(small_run):
+    command = [sys.executable, "-m", "flexkg", "serve", str(small_run), "--port", "0", "--device", "cpu", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        found = json.loads(process.stdout.readline())
+        assert list(found) == ["url", "run", "model", "data"]
+        assert (found["run"], found["data"]) == (str(small_run), "world")
+        with urllib.request.urlopen(found["url"] + "health") as reply:
+            assert reply.status == 200
+        process.terminate()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
 
 
 def test_without_the_extra_it_says_what_to_install(small_run):
