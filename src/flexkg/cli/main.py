@@ -141,11 +141,13 @@ def main() -> None:
     # A polite end, as from a job scheduler: unwind, so that half-written files are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     code = run(sys.argv[1:])
-    if os.environ.get("WORLD_SIZE", "1") != "1":
+    if os.environ.get("WORLD_SIZE", "1") != "1" or code == 130:
         # Of several processes under torchrun. Threads of their group can outlive it; one that lets go of a tensor while
-        # the interpreter is taken down aborts the process. Everything is written, so it is not taken down.
+        # the interpreter is taken down aborts the process. After Ctrl-C threads may go on too, and Python 3.11 forgets
+        # the status where annotations were being evaluated. Everything is written, so it is not taken down.
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            with suppress(OSError, ValueError):
+                stream.flush()
         os._exit(code)
     sys.exit(code)
 

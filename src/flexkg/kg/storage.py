@@ -37,6 +37,9 @@ _ADVICE = {
     errno.ENAMETOOLONG: "Choose a shorter name.",
 }
 
+_own_partial: set[Path] = set()
+"""Temporary files and folders that this process is writing."""
+
 
 def explain_os_error(error: OSError, path: Path | str, doing: str = "write") -> DataError:
     """The operating system's complaint as an error that says which file and what to do."""
@@ -112,6 +115,7 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
             raise DataError(f"{path} is a folder.", hint="Give the name of a file to write.")
         with _made_parents(target):
             temporary = _sibling(target, "partial")
+            _own_partial.add(temporary)
             try:
                 yield temporary
                 _sync(temporary)
@@ -119,6 +123,7 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
                 _sync(target.parent)
             finally:
                 temporary.unlink(missing_ok=True)
+                _own_partial.discard(temporary)
 
 
 @contextmanager
@@ -138,6 +143,7 @@ def atomic_folder(
         check_replaceable(path, overwrite=overwrite, replaceable=replaceable)
         with _made_parents(target):
             temporary = _sibling(target, "partial")
+            _own_partial.add(temporary)
             try:
                 temporary.mkdir()
                 yield temporary
@@ -149,15 +155,27 @@ def atomic_folder(
                 _swap(temporary, target)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
+                _own_partial.discard(temporary)
 
 
 def clear_partial(folder: Path) -> None:
     """Remove what a killed process left half-written in a folder that nobody else writes to."""
     for path in folder.glob(".*.partial"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        _remove(path)
+
+
+def clear_own_partial() -> None:
+    """Remove what this process has written by half, before it ends without unwinding."""
+    for path in tuple(_own_partial):
+        with suppress(OSError):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def check_replaceable(path: Path | str, *, overwrite: bool, replaceable: Callable[[Path], bool]) -> None:

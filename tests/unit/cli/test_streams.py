@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -76,6 +78,63 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_torch_loads_is_not_swallowed(small_run):
+    """C code of modules that are being loaded loses an exception, takes it for another, or aborts."""
+    code = """
+import os, sys
+from flexkg.__main__ import main
+sys.argv[0] = "flexkg"
+os.write(2, b"begun\\n")
+main()
+"""
+    line = [sys.executable, "-c", code, "ask", str(small_run), "?x : borders(Portugal, ?x)", "--json"]
+
+    def asked(delay: float | None) -> tuple[int, str, str]:
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stderr.readline() == "begun\n"
+        if delay is not None:
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    begin = time.monotonic()
+    whole = asked(None)
+    seconds = time.monotonic() - begin
+    assert whole[0] == 0
+    found = [asked(0.05 + seconds * part / 12) for part in range(12)]
+    assert [one for one in found if one not in (whole, (130, "", "interrupted\n"))] == []
+    assert sum(code == 130 for code, _, _ in found) >= 4
+
+
+def test_an_interrupt_while_a_module_loads_leaves_nothing_behind(tmp_path):
+    (tmp_path / "late.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('went on')\n")
+    code = """
+import sys
+from pathlib import Path
+import flexkg.cli.main
+from flexkg.__main__ import main
+from flexkg.kg.storage import atomic_file, atomic_folder
+
+def write():
+    with atomic_file("file") as file, atomic_folder("folder") as folder:
+        file.write_text("half")
+        (folder / "part").write_text("half")
+        try:
+            import late
+        except BaseException:
+            print("swallowed")
+
+flexkg.cli.main.main = write
+main()
+"""
+    line = [sys.executable, "-c", code]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["late.py"]
 
 
 def test_names_cannot_steer_a_terminal(tmp_path, capsys):
