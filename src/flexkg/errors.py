@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class FlexError(Exception):
     """A mistake in what the user gave; the command line prints it as one `error:` line and exits 2."""
@@ -28,8 +30,27 @@ class MissingExtra(FlexError):  # noqa: N818  (it names what is missing)
 
     kind = "missing-extra"
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package.", hint=f'Install it with: pip install "flexkg[{extra}]"')
+    def __init__(self, what: str, extra: str, package: str = "") -> None:
+        """`package` is the one of the extra's packages that is missing, where one would do."""
+        needed = [name for name in _packages(extra) if name.startswith(package)] or [f"flexkg[{extra}]"]
+        several = len(needed) > 1
+        super().__init__(
+            f"{what} needs {'optional packages' if several else 'an optional package'}.",
+            hint=f"Install {'them' if several else 'it'} with: pip install " + " ".join(f'"{name}"' for name in needed),
+        )
+
+
+def _packages(extra: str) -> list[str]:
+    """What the extra stands for, as far as the installed package tells."""
+    # Loading it takes time that an error has and a command does not.
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("flexkg") or ()
+    except PackageNotFoundError:
+        return []
+    split = (line.partition(";") for line in lines)
+    return [package.strip() for package, _, when in split if re.search(rf"extra\s*==\s*[\"']{extra}[\"']", when)]
 
 
 class LimitError(FlexError):

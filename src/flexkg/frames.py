@@ -15,7 +15,7 @@ def pandas_frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, type])
     try:
         import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
-        raise MissingExtra("A pandas frame", "frames") from None
+        raise MissingExtra("A pandas frame", "frames", "pandas") from None
     kinds = {int: "int64", float: "float64", bool: "bool", str: "str"}
     return pandas.DataFrame(
         {name: pandas.Series([row[name] for row in rows], dtype=kinds[kind]) for name, kind in columns.items()}
@@ -27,7 +27,7 @@ def polars_frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, type])
     try:
         import polars  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        raise MissingExtra("A polars frame", "frames") from None
+        raise MissingExtra("A polars frame", "frames", "polars") from None
     kinds = {int: polars.Int64, float: polars.Float64, bool: polars.Boolean, str: polars.String}
     return polars.DataFrame(
         {name: [row[name] for row in rows] for name in columns},
