@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from flexkg.errors import LimitError
 from flexkg.query.limits import MAX_DISJUNCTS, MAX_NODES
-from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Term, Xor, operands, rebuild
-from flexkg.query.walk import check_size, fold, postorder
+from flexkg.query.terms import And, Iff, Implies, Minus, Not, Or, Project, Term, Xor, operands, rebuild
+from flexkg.query.walk import check_size, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,11 +56,10 @@ def de_morgan(term: Term) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A term with derived connectives written out, what was done, and the node types that are still not allowed."""
+    """A term with derived connectives written out, and what was done."""
 
     term: Term
     notes: tuple[str, ...]
-    missing: frozenset[type[Term]]
 
 
 def derive(term: Term, allowed: frozenset[type[Term]]) -> Derived:
@@ -117,8 +116,7 @@ def derive(term: Term, allowed: frozenset[type[Term]]) -> Derived:
                 return rebuild(node, inner), size
 
     new, _ = fold(term, combine)
-    kinds = {type(node) for node in postorder(new)}
-    return Derived(new, tuple(notes), frozenset(kinds - allowed - {Entity, Any, Project}))
+    return Derived(new, tuple(notes))
 
 
 def dnf(term: Term, limit: int = MAX_DISJUNCTS) -> tuple[Term, ...]:

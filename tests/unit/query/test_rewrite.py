@@ -33,7 +33,6 @@ def test_derive_notes_what_it_did():
     derived = derive(Minus(Xor(a, b), c), frozenset({And, Or, Not}))
     assert derived.term == And(Or(And(a, Not(b)), And(Not(a), b)), Not(c))
     assert derived.notes == ("a ^ b is computed as (a & !b) | (!a & b)", "a \\ b is computed as a & !b")
-    assert not derived.missing
 
 
 def test_derive_without_or():
@@ -41,11 +40,9 @@ def test_derive_without_or():
     assert derive(Implies(a, b), frozenset({And, Not})).term == Not(And(a, Not(b)))
 
 
-def test_derive_leaves_what_is_allowed_and_says_what_is_missing():
+def test_derive_leaves_what_is_allowed_and_what_cannot_be_written():
     assert derive(Xor(a, b), frozenset({Xor})).term == Xor(a, b)
-    derived = derive(And(Minus(a, b), c), frozenset({And, Or}))
-    assert derived.term == And(Minus(a, b), c)
-    assert derived.missing == {Minus}
+    assert derive(And(Minus(a, b), c), frozenset({And, Or})).term == And(Minus(a, b), c)
 
 
 def test_dnf():
