@@ -154,6 +154,10 @@ def test_beta_densities() -> None:
         close(gradient, want)
     found, wanted = distance.beta_gathered(*leaves, ids), wanted.gather(1, ids)
     assert (found.double() - wanted).norm() <= 1e-5 * wanted.norm()
+    prepared = distance.prepare_beta(*leaves[2:])
+    close(distance.divergence(*leaves[:2], prepared), distance.beta(*exact))
+    again = distance.divergence_gathered(*leaves[:2], prepared, ids)
+    assert (again.double() - wanted).norm() <= 1e-5 * wanted.norm()
     for gradient, want in zip(
         torch.autograd.grad(found.sum(), leaves), torch.autograd.grad(wanted.sum(), exact), strict=True
     ):
