@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flexkg.cli.output import AsJson, Device, emit, progress
+from flexkg.cli.output import AsJson, Device, emit, progress, say
 from flexkg.cli.train import listen
 from flexkg.cli.workload_build import ProtocolName, ProtocolOption
 
@@ -60,6 +60,8 @@ def show_command(
     book = _book(plan)
     found = load_all(results)
     pages = [render.page_of(entry, book, found, read_registry(results)) for entry in book.select(table)]
+    if not results.is_dir() and any(filled.cell.jobs for page in pages for filled in page.cells):
+        say(f"there is no folder {results}, so no run is shown: name one with --results")
     if table is None:
         emit({"tables": [page.summary() for page in pages]}, json, lambda: render.print_list(pages))
     else:

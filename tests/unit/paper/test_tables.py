@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from statistics import fmean
 
 import pytest
 
+from flexkg.cli.main import run
 from flexkg.config import load_recipe, recipe_names
 from flexkg.paper.plan import the_paper
 from flexkg.paper.tables import AVERAGE, NAMES, load_table, published
@@ -127,3 +129,12 @@ def test_the_papers_bars_are_found_by_either_name():
     assert published("fb15k-237", "flex-3f")["up"] == 0.111
     assert published("fb15k-237", "flex-1p") == {"1p": 0.417}
     assert published("world", "flex") == {}
+
+
+def test_where_there_are_no_results_it_says_so(tmp_path, capsys):
+    assert run(["paper", "main-epfo", "--results", str(tmp_path / "none"), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert f"there is no folder {tmp_path / 'none'}, so no run is shown" in printed.err
+    assert json.loads(printed.out)["tables"][0]["recorded"] == 0
+    assert run(["paper", "parameters", "--results", str(tmp_path / "none")]) == 0
+    assert capsys.readouterr().err == ""  # these need no runs
