@@ -100,7 +100,12 @@ def run_command(
     names = [entry.name for entry in tables]
     if dry_run:
         runs = [
-            {"run": job.name, "overrides": job.overrides, "expected_seconds": expected_seconds(job, found)}
+            {
+                "run": job.name,
+                "steps": job.config.training.steps if job.kind == "run" else None,
+                "overrides": job.overrides,
+                "expected_seconds": expected_seconds(job, found),
+            }
             for job in jobs
         ]
         emit({"tables": names, "missing": runs}, json, lambda: _show_missing(runs))
@@ -195,11 +200,14 @@ def _watch(what: str) -> Iterator[Listener]:
 
 
 def _show_missing(runs: list[dict[str, Any]]) -> None:
+    width = max((len(run["run"]) for run in runs), default=0)
     for run in runs:
-        expected = run["expected_seconds"]
-        about = f"  about {expected / 60:.1f} minutes" if expected else ""
-        typer.echo(f"{run['run']}{about}" + "".join(f"  {change}" for change in run["overrides"]))
-    typer.echo(f"{len(runs)} runs are missing" if runs else "nothing is missing")
+        steps, expected = run["steps"], run["expected_seconds"]
+        updates = "its speed alone" if steps is None else f"{steps:,} updates"
+        about = "" if expected is None else f"  about {expected / 60:.1f} minutes"
+        typer.echo(f"{run['run']:<{width}}  {updates:>17}{about}")
+    plural = "run is" if len(runs) == 1 else "runs are"
+    typer.echo(f"{len(runs)} {plural} missing; --json has their settings" if runs else "nothing is missing")
 
 
 def _show_report(report: Report) -> None:

@@ -104,6 +104,13 @@ def test_a_table_is_worked_off_in_pieces_and_only_once(folder, capsys):
     found = json.loads(capsys.readouterr().out)
     names = ["world/flex-small-seed3", "world/flex-small-time-hidden16-d8"]
     assert [entry["run"] for entry in found["missing"]] == names  # one run fills the cells of two tables
+    assert [entry["steps"] for entry in found["missing"]] == [30, None]
+    assert run(command(folder, "all", "--dry-run")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:-1]] == names
+    assert "30 updates" in lines[0]
+    assert "its speed alone" in lines[1]
+    assert lines[-1] == "2 runs are missing; --json has their settings"
 
     assert run([*command(folder, "all", "--budget", "0"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["left"] == names
