@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flexkg.cli.output import AsJson, Device, emit, progress, say
+from flexkg.errors import FlexError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flexkg.cli.output import Report
+    from flexkg.config import RunConfig
+    from flexkg.kg.dataset import Dataset
     from flexkg.training.listener import Listener, Progress
+
+_RECIPE = "flex"
+"""Where none is named."""
 
 
 def train_command(
-    data: Annotated[str, typer.Option(help="world, a fetched dataset, or a prepared folder.")],
     out: Annotated[Path, typer.Option(help="The run folder to make, or to go on with.")],
-    recipe: Annotated[str, typer.Argument(help="A recipe's name (see `flexkg recipes`) or a TOML file.")] = "flex",
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe's name (see `flexkg recipes`) or a TOML file; flex without one.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="world, a fetched dataset, or a prepared folder. With --resume the run's own.")
+    ] = None,
     workload: Annotated[Path | None, typer.Option(help="A workload folder; one is built without it.")] = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="section.key=value, as often as needed.")] = None,
     device: Annotated[Device, typer.Option(help="Where to compute.")] = Device.AUTO,
@@ -28,22 +40,20 @@ def train_command(
 ) -> None:
     """Train a model; interrupt it at any time and go on with --resume."""
     from flexkg.api import choose_device
-    from flexkg.config import load_recipe
-    from flexkg.kg import catalog
     from flexkg.training.memory import keep_freed_memory
     from flexkg.training.run import train
 
-    config = load_recipe(recipe, set or ())
+    dataset, name, config = _wanted(data, recipe, set or [], out if resume else None)
     where = choose_device(device)
     if where.type == "cpu":
         keep_freed_memory()
     try:
         with progress("training", "queries") as report:
             outcome = train(
-                catalog.resolve(data),
+                dataset,
                 config,
                 out,
-                recipe=recipe,
+                recipe=name,
                 workload=workload,
                 device=where,
                 resume=resume,
@@ -61,6 +71,29 @@ def train_command(
         typer.echo(f"stopped at step {outcome.summary['steps']:,}; go on with --resume", err=True)
     if not outcome.finished:
         raise typer.Exit(130 if outcome.signal == signal.SIGINT else 0)
+
+
+def _wanted(
+    data: str | None, recipe: str | None, settings: Sequence[str], begun: Path | None
+) -> tuple[Dataset, str, RunConfig]:
+    """The facts, the recipe's name and all settings; what is not given, a run that was begun says itself."""
+    from flexkg.config import load_recipe
+    from flexkg.kg import catalog
+    from flexkg.training.folder import RunFolder
+
+    run = None
+    if begun is not None and (data is None or (begun / "run.json").exists()):
+        run = RunFolder.open(begun)
+    if data is not None:
+        dataset = catalog.resolve(data)
+    elif run is not None:
+        dataset = run.dataset
+    else:
+        raise FlexError("Missing option '--data'.", hint="`flexkg data list` shows what there is.")
+    if run is not None and recipe is None and not settings:
+        return dataset, str(run.manifest.get("recipe", "")), run.config
+    name = recipe or _RECIPE
+    return dataset, name, load_recipe(name, settings)
 
 
 def listen(report: Report, what: str = "training") -> Listener:

@@ -87,7 +87,7 @@ def begin_run(
         if parse_config(old["config"], str(manifest)) != config:
             raise TrainingError(
                 f"The run in {out} was begun with other settings.",
-                hint="Give the same recipe and --set, or start anew in another --out.",
+                hint="Leave out recipe and --set to go on with its own, or start anew in another --out.",
             )
         check_workload(out, old, given)
         clear_partial(out)

@@ -97,7 +97,7 @@ class RunFolder:
         if not weights.is_file():
             raise DataError(
                 f"The run in {self.path} was never finished or stopped: it has no {weights.name}.",
-                hint="Go on with it by `flexkg train --resume`.",
+                hint=f"Go on with it by `flexkg train --out {self.path} --resume`.",
             )
         model = build_model(self.config.model, len(self.dataset.entities), 2 * len(self.dataset.relations))
         with os_errors(weights, "read"):

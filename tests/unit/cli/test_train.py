@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,29 @@ def test_an_interrupted_run_goes_on(tmp_path, workload, capsys):
     again.communicate(timeout=60)
     assert again.returncode == 0
     assert checkpoint.steps(out / "checkpoints")[-1] > step
+
+
+def test_a_run_knows_itself_how_it_goes_on(tmp_path, capsys):
+    out = tmp_path / "run"
+    steps = ["--set", "training.steps=4", "--set", "training.checkpoint_every=2", "--set", "data.train_on=all"]
+    begun = ["train", "flex-small", "--data", "world", "--out", str(out), *SMALL, *steps, "--set", "training.shapes=1p"]
+    assert run(begun) == 0
+    weights = (out / "model.safetensors").read_bytes()
+    shutil.rmtree(out / "checkpoints" / "step-000000004")
+    (out / "model.safetensors").unlink()
+    capsys.readouterr()
+    assert run(["train", "--out", str(out), "--resume"]) == 0
+    assert "going on from step 2" in capsys.readouterr().err
+    assert (out / "model.safetensors").read_bytes() == weights
+    # Its recipe is not the one that stands for none, which settings alone change.
+    assert run(["train", "--out", str(out), "--resume", "--set", "training.steps=5"]) == 2
+    assert "other settings" in capsys.readouterr().err
+    assert run(["train", "--data", "world", "--out", str(out), "--resume"]) == 0
+    assert run(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2
+    assert "is not a run" in capsys.readouterr().err
+    assert run(["train", "flex-small", "--out", str(tmp_path / "none")]) == 2
+    assert "Missing option '--data'" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
 
 
 def press_ctrl_c(*_args, **_options):
