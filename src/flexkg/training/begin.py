@@ -80,15 +80,11 @@ def begin_run(
         if not resume:
             raise DataError(f"{out} holds a run already.", hint="Go on with it by --resume, or choose another --out.")
         old = read_manifest(out)
+        own = f"`flexkg train --out {out} --resume` goes on with its own; for others choose another folder."
         if old["data"]["checksum"] != dataset.checksum:
-            raise TrainingError(
-                f"The run in {out} was begun on other data.", hint="Give the same --data, or another --out."
-            )
+            raise TrainingError(f"The run in {out} was begun on other data.", hint=own)
         if parse_config(old["config"], str(manifest)) != config:
-            raise TrainingError(
-                f"The run in {out} was begun with other settings.",
-                hint="Leave out recipe and --set to go on with its own, or start anew in another --out.",
-            )
+            raise TrainingError(f"The run in {out} was begun with other settings.", hint=own)
         check_workload(out, old, given)
         clear_partial(out)
         clear_partial(out / "checkpoints")

@@ -145,8 +145,12 @@ def test_a_run_knows_itself_how_it_goes_on(tmp_path, capsys):
     assert (out / "model.safetensors").read_bytes() == weights
     # Its recipe is not the one that stands for none, which settings alone change.
     assert run(["train", "--out", str(out), "--resume", "--set", "training.steps=5"]) == 2
-    assert "other settings" in capsys.readouterr().err
+    assert f"other settings. `flexkg train --out {out} --resume` goes on with its own" in capsys.readouterr().err
     assert run(["train", "--data", "world", "--out", str(out), "--resume"]) == 0
+    other = tmp_path / "other"
+    Dataset("pair", Vocabulary(["a", "b"]), Vocabulary(["r"]), {"train": [(0, 0, 1)]}).save(other)
+    assert run(["train", "--data", str(other), "--out", str(out), "--resume"]) == 2
+    assert "begun on other data. `flexkg train --out" in capsys.readouterr().err
     assert run(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2
     assert "is not a run" in capsys.readouterr().err
     assert run(["train", "flex-small", "--out", str(tmp_path / "none")]) == 2
