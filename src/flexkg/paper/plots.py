@@ -184,7 +184,7 @@ def draw_minutes(
     """Points in panels beside each other, minutes along the bottom; levels are dashed lines with their notes."""
     looks = _numbers(order, (point.name for points in panels.values() for point in points))
     across = svg.Scale.over([0.0, *(point.x for points in panels.values() for point in points)])
-    left, width = 44.0, 330.0
+    left, width = 44.0, _room(len(panels))
     body = svg.text(44, 18, title, style='font-weight="bold"')
     for name, points in panels.items():
         values = [point.y for point in points] + ([levels[name][0]] if name in levels else [])
@@ -197,6 +197,11 @@ def draw_minutes(
         )
         left += width + _GAP
     return _with_names(body, left - _GAP + 16, looks)
+
+
+def _room(panels: int) -> float:
+    """The width of each of so many panels: a single one takes the whole picture."""
+    return 330.0 if panels > 1 else 660.0 + _GAP
 
 
 def _numbers(order: Iterable[str], used: Iterable[str]) -> dict[str, int]:
@@ -231,7 +236,7 @@ def draw_curves(title: str, panels: Mapping[str, Sequence[Curve]], below: str, o
     """Curves in panels beside each other, a mark at each point."""
     looks = _numbers(order, (curve.name for curves in panels.values() for curve in curves))
     body = svg.text(44, 18, title, style='font-weight="bold"')
-    left, width = 44.0, 330.0
+    left, width = 44.0, _room(len(panels))
     for name, curves in panels.items():
         places = [place for curve in curves for place in curve.points]
         ticks = sorted({x for x, _ in places})
