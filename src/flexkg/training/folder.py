@@ -84,7 +84,13 @@ class RunFolder:
     @cached_property
     def dataset(self) -> Dataset:
         """The facts and names that the run was begun with."""
-        return Dataset.load(self.path / "data")
+        folder, again = self.path / "data", "Put `data` back: the prepared dataset that the run was begun with."
+        if not folder.exists():
+            raise DataError(f"The run in {self.path} has lost its facts: it has no data.", hint=again)
+        dataset = Dataset.load(folder)
+        if dataset.checksum != self.manifest["data"]["checksum"]:
+            raise DataError(f"{folder} holds other facts than those that the run was begun with.", hint=again)
+        return dataset
 
     @property
     def workload(self) -> Path:

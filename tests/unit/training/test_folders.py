@@ -10,6 +10,7 @@ import pytest
 import flexkg
 from flexkg.cli.main import run
 from flexkg.errors import DataError, TrainingError
+from flexkg.kg.dataset import Dataset
 from flexkg.training.begin import alone
 from flexkg.training.folder import RunFolder
 
@@ -79,6 +80,22 @@ def test_a_run_that_stopped_early_stays_as_it_is(tmp_path, queries, capsys):
     assert train(out, queries, *more, "--resume") == 0
     assert json.loads(capsys.readouterr().out)["steps"] == first["steps"]
     assert (out / "metrics.jsonl").read_text() == metrics
+
+
+def test_a_run_has_the_facts_that_it_was_begun_with(tmp_path, queries, capsys):
+    out = tmp_path / "run"
+    assert train(out, queries) == 0
+    (out / "data").rename(tmp_path / "facts")
+    ask = ["ask", str(out), "?x : borders(France, ?x)"]
+    assert run(ask) == 2
+    assert "has lost its facts: it has no data." in capsys.readouterr().err
+    # As many entities and relations, so that the weights would fit.
+    world = flexkg.load("world").dataset
+    fewer = world.triples | {"test": world.triples["test"][1:]}
+    Dataset(world.name, world.entities, world.relations, fewer).save(out / "data")
+    for command in (ask, ["train", "--out", str(out), "--resume"]):
+        assert run(command) == 2
+        assert "holds other facts than those that the run was begun with" in capsys.readouterr().err
 
 
 def test_a_seed_has_64_bits(tmp_path, queries, capsys):
