@@ -86,7 +86,7 @@ class RunFolder:
         """The facts and names that the run was begun with."""
         folder, again = self.path / "data", "Put `data` back: the prepared dataset that the run was begun with."
         if not folder.exists():
-            raise DataError(f"The run in {self.path} has lost its facts: it has no data.", hint=again)
+            raise DataError(f"The run in {self.path} has lost its facts: there is no {folder}.", hint=again)
         dataset = Dataset.load(folder)
         if dataset.checksum != self.manifest["data"]["checksum"]:
             raise DataError(f"{folder} holds other facts than those that the run was begun with.", hint=again)

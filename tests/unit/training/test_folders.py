@@ -88,7 +88,7 @@ def test_a_run_has_the_facts_that_it_was_begun_with(tmp_path, queries, capsys):
     (out / "data").rename(tmp_path / "facts")
     ask = ["ask", str(out), "?x : borders(France, ?x)"]
     assert run(ask) == 2
-    assert "has lost its facts: it has no data." in capsys.readouterr().err
+    assert f"has lost its facts: there is no {out / 'data'}." in capsys.readouterr().err
     # As many entities and relations, so that the weights would fit.
     world = flexkg.load("world").dataset
     fewer = world.triples | {"test": world.triples["test"][1:]}
