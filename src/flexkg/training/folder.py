@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from flexkg.config import build_model, parse_config
 from flexkg.errors import DataError, TrainingError
-from flexkg.kg.dataset import Dataset
+from flexkg.kg.dataset import Dataset, is_dataset
 from flexkg.kg.storage import os_errors, read_json
 
 if TYPE_CHECKING:
@@ -85,8 +85,8 @@ class RunFolder:
     def dataset(self) -> Dataset:
         """The facts and names that the run was begun with."""
         folder, again = self.path / "data", "Put `data` back: the prepared dataset that the run was begun with."
-        if not folder.exists():
-            raise DataError(f"The run in {self.path} has lost its facts: there is no {folder}.", hint=again)
+        if not is_dataset(folder):
+            raise DataError(f"The run in {self.path} has lost its facts: {folder} does not hold them.", hint=again)
         dataset = Dataset.load(folder)
         if dataset.checksum != self.manifest["data"]["checksum"]:
             raise DataError(f"{folder} holds other facts than those that the run was begun with.", hint=again)
