@@ -20,6 +20,7 @@ from flexkg.training.capture import CapturedRound
 from flexkg.training.listener import Progress
 from flexkg.training.losses import learning_rate, training_loss
 from flexkg.training.optimiser import Optimiser, add_up_rows
+from flexkg.training.processes import add_up, agreed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -204,17 +205,7 @@ class Trainer:
         calibrate_modulus(self.model, states, candidates, self._add_up)
 
     def _add_up(self, value: Tensor) -> None:
-        """Sum a tensor over the processes, in place."""
-        if self.share[1] > 1:
-            torch.distributed.all_reduce(value)
-
-    def _agreed(self, value: float) -> float:
-        """The first process's value, so that all decide alike: what a batch leaves in a model may differ by process."""
-        if self.share[1] == 1:
-            return value
-        agreed = torch.tensor(value, dtype=torch.float64, device=self.device)
-        torch.distributed.broadcast(agreed, 0)
-        return float(agreed)
+        add_up(value, self.share)
 
     def _told_to_stop(self) -> bool:
         """Whether any process was told to: they all stop at the same step."""
@@ -334,7 +325,8 @@ class Trainer:
         self.model.train()
         if own is not None:
             self.model.load_state_dict(own)
-        mrr = self._agreed(mean_mrr(results.values()))
+        # What a batch leaves in a model may differ by process.
+        mrr = agreed(mean_mrr(results.values()), self.share, self.device)
         better = self.best is None or mrr > self.best["mrr"]
         if better:
             self.best = {"step": self.step, "mrr": mrr, "last": mrr, "without": 0}

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from flexkg.models.layers import Table
+from flexkg.training.processes import gathered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,19 +133,13 @@ def add_up_rows(gradient: Tensor | None, parameter: Tensor, processes: int) -> T
     mine = parameter.new_zeros(0, 0) if gradient is None else gradient.coalesce()
     rows = mine.indices()[0] if mine.is_sparse else torch.zeros(0, dtype=torch.int64, device=parameter.device)
     values = mine.values() if mine.is_sparse else parameter.new_zeros(0, *parameter.shape[1:])
-    counts = _gathered(torch.tensor([len(rows)], device=parameter.device), processes)
+    counts = gathered(torch.tensor([len(rows)], device=parameter.device), processes)
     most = int(max(counts))
     # What is exchanged has the same size everywhere; what is beyond a process's own rows is cut off again.
     padded = rows.new_zeros(most), values.new_zeros(most, *values.shape[1:])
     padded[0][: len(rows)], padded[1][: len(rows)] = rows, values
     parts = [
-        torch.cat([part[: int(count)] for part, count in zip(_gathered(own, processes), counts, strict=True)])
+        torch.cat([part[: int(count)] for part, count in zip(gathered(own, processes), counts, strict=True)])
         for own in padded
     ]
     return torch.sparse_coo_tensor(parts[0][None], parts[1], parameter.shape, check_invariants=False)
-
-
-def _gathered(own: Tensor, processes: int) -> list[Tensor]:
-    parts = [torch.empty_like(own) for _ in range(processes)]
-    torch.distributed.all_gather(parts, own)
-    return parts

@@ -13,7 +13,6 @@ calibration.json, calibration.svg   what turns scores into probabilities, where 
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 
 from flexkg.config import build_model, template_for, unnamed_templates
-from flexkg.errors import DataError, TrainingError
+from flexkg.errors import DataError
 from flexkg.kg.dataset import SPLITS, Dataset
 from flexkg.kg.storage import atomic_file, read_json, write_json
 from flexkg.model_settings import LinkPredictorSettings
@@ -45,6 +44,7 @@ from flexkg.training.listener import NOBODY, Listener
 from flexkg.training.loop import Trainer
 from flexkg.training.online import FreshQueries
 from flexkg.training.plot import draw
+from flexkg.training.processes import joined, wait
 from flexkg.training.record import METRICS, Recorder, check_tensorboard
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def train(
     """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
     begin = time.time()
     place = torch.device(device)
-    with _processes(place) as share, ExitStack() as held:
+    with joined(place) as share, ExitStack() as held:
         if share[0] != 0:
             # One process speaks for all.
             listener = NOBODY
@@ -104,7 +104,7 @@ def train(
             # What cannot be trained at all leaves nothing that would be in the way of other settings.
             began = held.enter_context(taken_back(out))
             begin_run(out, dataset, config, recipe, place, resume, queries)
-        _wait(share)
+        wait(share)
         if queries is None:
             queries = _built(dataset, config, out, place, share, listener)
             if share[0] == 0:
@@ -157,7 +157,7 @@ def train(
             _close(out, trainer, summary, time.time() - begin, listener.say)
             if finished:
                 calibrate_run(out, queries, place)
-        _wait(share)
+        wait(share)
         return Outcome(finished, stopped["signal"], summary)
 
 
@@ -244,7 +244,7 @@ def _built(
         )
         made = make_workload(dataset, folder, order, device=device, progress=listener.queries)
         listener.say(f"workload built in {made['seconds']:.1f} s")
-    _wait(share)
+    wait(share)
     return Workload.load(folder)
 
 
@@ -314,33 +314,6 @@ def _all_facts(dataset: Dataset) -> Dataset:
         prefixes=dataset.prefixes,
         source=dataset.source,
     )
-
-
-@contextmanager
-def _processes(device: torch.device) -> Iterator[tuple[int, int]]:
-    """Number of this process and how many there are, as torchrun says; several join a group, and leave it again."""
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
-        yield 0, 1
-        return
-    if device.type == "cuda":
-        # Each process of a machine has a GPU of its own.
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield torch.distributed.get_rank(), count
-    finally:
-        # A process that ends while its group's threads run is aborted.
-        torch.distributed.destroy_process_group()
-
-
-def _wait(share: tuple[int, int]) -> None:
-    if share[1] == 1:
-        return
-    try:
-        torch.distributed.barrier()
-    except RuntimeError:
-        raise TrainingError("Another process of this training ended; what it says is why.") from None
 
 
 def _recorded(trainer: Trainer, resumed: bool, tensorboard: bool) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flexkg.config import build_model, load_recipe
-from flexkg.errors import ConfigError
+from flexkg.errors import ConfigError, TrainingError
 from flexkg.training.batches import counts_for
 from flexkg.training.loop import Trainer
+from flexkg.training.processes import joined
 from small_training import ENTITIES, RELATIONS
 
 if TYPE_CHECKING:
@@ -107,6 +110,74 @@ def test_one_process_says_what_is_wrong_and_the_others_that_it_ended(tmp_path: P
     assert done.returncode != 0
     assert "holds something else" in done.stderr
     assert "internal fault" not in done.stderr
+
+
+TOGETHER = {"MASTER_ADDR": "localhost", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+OTHER_ENDED = "error: Another process of this training ended"
+
+
+def by_hand(out: Path, rank: int, port: int, *settings: str) -> subprocess.Popen[str]:
+    """A process of a training that nobody watches over, as torchrun does."""
+    command = [sys.executable, "-m", "flexkg", "train", "flex-small", "--data", "world", "--out", str(out)]
+    for setting in ("training.batch_size=64", *settings):
+        command += ["--set", setting]
+    environment = {**os.environ, **TOGETHER, "RANK": str(rank), "MASTER_PORT": str(port)}
+    return subprocess.Popen([*command, "--device", "cpu"], stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("localhost", 0))
+        return int(place.getsockname()[1])
+
+
+def test_a_process_that_ends_while_the_others_join(tmp_path: Path) -> None:
+    """The store returns when the other is there, which then waits for one that never says where it is."""
+    port = free_port()
+    gone = f"from torch.distributed import TCPStore; TCPStore('localhost', {port}, 2, True)"
+    with subprocess.Popen([sys.executable, "-c", gone]) as first, by_hand(tmp_path / "run", 1, port) as second:
+        _, said = second.communicate(timeout=120)
+        assert first.wait(timeout=120) == 0
+    assert second.returncode == 2
+    assert said.splitlines()[-1].startswith(OTHER_ENDED), said
+
+
+def test_a_process_that_is_killed_while_it_trains(tmp_path: Path) -> None:
+    port, out = free_port(), tmp_path / "run"
+    settings = ["training.steps=100000", "training.shapes=1p", "training.validate_every=100000"]
+    with by_hand(out, 0, port, *settings) as first, by_hand(out, 1, port, *settings) as second:
+        try:
+            until = time.monotonic() + 120
+            while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
+                assert first.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            first.kill()
+            _, said = second.communicate(timeout=120)
+        finally:
+            first.kill()
+            second.kill()
+    assert second.returncode == 2
+    assert said.splitlines()[-1].startswith(OTHER_ENDED), said
+    assert "internal fault" not in said
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "said"),
+    [
+        ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),
+        ({"RANK": ""}, "RANK is not set"),
+        ({"RANK": "2"}, "RANK is 2, which is none of them"),
+        ({"MASTER_PORT": "http"}, "MASTER_PORT is 'http', no number"),
+        ({"WORLD_SIZE": "all"}, "WORLD_SIZE is 'all', no number"),
+    ],
+)
+def test_surroundings_that_say_half(monkeypatch, tmp_path: Path, surroundings: dict[str, str], said: str) -> None:
+    for name, value in {**TOGETHER, "RANK": "1", "MASTER_PORT": "1", **surroundings}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TrainingError, match=said) as refused, joined(torch.device("cpu")):
+        pass
+    assert "torchrun" in str(refused.value)
 
 
 @given(st.lists(st.floats(0.01, 20), min_size=1, max_size=14), st.integers(1, 300))
