@@ -13,9 +13,9 @@ import torch
 
 from flexkg.config import parse_config
 from flexkg.errors import DataError, FlexError, TrainingError
-from flexkg.kg.dataset import Dataset
+from flexkg.kg.dataset import Dataset, is_dataset
 from flexkg.kg.storage import atomic_file, clear_partial, locked, os_errors, write_json
-from flexkg.training.folder import FORMAT, VERSION, check_workload, describe_workload, read_manifest
+from flexkg.training.folder import FORMAT, VERSION, RunFolder, check_workload, describe_workload, read_manifest
 from flexkg.version import __version__
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def begin_run(
         if parse_config(old["config"], str(manifest)) != config:
             raise TrainingError(f"The run in {out} was begun with other settings.", hint=own)
         check_workload(out, old, given)
+        _keep_facts(out, dataset)
         clear_partial(out)
         clear_partial(out / "checkpoints")
         return
@@ -119,6 +120,16 @@ def begin_run(
                 "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             },
         )
+
+
+def _keep_facts(out: Path, dataset: Dataset) -> None:
+    """Put lost facts back, which are at hand; others in their place are somebody's."""
+    if is_dataset(out / "data"):
+        _ = RunFolder.open(out).dataset
+        return
+    with suppress(OSError):
+        (out / "data").rmdir()
+    dataset.save(out / "data")
 
 
 def _is(folder: Path, dataset: Dataset) -> bool:

@@ -84,12 +84,14 @@ class RunFolder:
     @cached_property
     def dataset(self) -> Dataset:
         """The facts and names that the run was begun with."""
-        folder, again = self.path / "data", "Put `data` back: the prepared dataset that the run was begun with."
+        folder = self.path / "data"
+        again = f"`flexkg train --out {self.path} --resume --data DATASET` puts those that it was begun with there."
         if not is_dataset(folder):
             raise DataError(f"The run in {self.path} has lost its facts: {folder} does not hold them.", hint=again)
         dataset = Dataset.load(folder)
         if dataset.checksum != self.manifest["data"]["checksum"]:
-            raise DataError(f"{folder} holds other facts than those that the run was begun with.", hint=again)
+            message = f"{folder} holds other facts than those that the run was begun with."
+            raise DataError(message, hint=f"Move them away; {again}")
         return dataset
 
     @property

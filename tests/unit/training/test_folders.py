@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_a_run_that_stopped_early_stays_as_it_is(tmp_path, queries, capsys):
 def test_a_run_has_the_facts_that_it_was_begun_with(tmp_path, queries, capsys):
     out = tmp_path / "run"
     assert train(out, queries) == 0
-    (out / "data").rename(tmp_path / "facts")
+    shutil.rmtree(out / "data")
     ask = ["ask", str(out), "?x : borders(France, ?x)"]
     lost = f"has lost its facts: {out / 'data'} does not hold them."
     for left in (None, "an empty folder"):
@@ -93,12 +94,16 @@ def test_a_run_has_the_facts_that_it_was_begun_with(tmp_path, queries, capsys):
             (out / "data").mkdir()
         assert run(ask) == 2
         assert lost in capsys.readouterr().err
-    (out / "data").rmdir()
+        # The command that goes on with the run has them at hand.
+        assert train(out, queries, "--resume") == 0
+        assert run(ask) == 0
+        shutil.rmtree(out / "data")
     # As many entities and relations, so that the weights would fit.
     world = flexkg.load("world").dataset
     fewer = world.triples | {"test": world.triples["test"][1:]}
     Dataset(world.name, world.entities, world.relations, fewer).save(out / "data")
-    for command in (ask, ["train", "--out", str(out), "--resume"]):
+    resume = ["train", "--out", str(out), "--resume"]
+    for command in (ask, resume, [*resume, "--data", "world", "--workload", str(queries)]):
         assert run(command) == 2
         assert "holds other facts than those that the run was begun with" in capsys.readouterr().err
 
