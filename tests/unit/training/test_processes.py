@@ -180,6 +180,14 @@ def test_surroundings_that_say_half(monkeypatch, tmp_path: Path, surroundings: d
     assert "torchrun" in str(refused.value)
 
 
+def test_a_process_has_a_gpu_of_its_own(monkeypatch) -> None:
+    surroundings = {**TOGETHER, "RANK": "1", "MASTER_PORT": "1", "LOCAL_RANK": str(torch.cuda.device_count())}
+    for name, value in surroundings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(TrainingError, match="of this machine has no GPU: there"), joined(torch.device("cuda")):
+        pass
+
+
 @given(st.lists(st.floats(0.01, 20), min_size=1, max_size=14), st.integers(1, 300))
 def test_a_batch_is_as_large_as_asked(shares: list[float], size: int) -> None:
     names = [f"shape {number}" for number in range(len(shares))]
