@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 _PATIENCE = timedelta(hours=2)
 """How long a process waits for the others: the first one may have a large workload to make. An end is seen at once."""
 
+_SOURCE = re.compile(r"\[[^][]*\.(?:cc|cpp|h|hpp):\d+\] ?")
+"""Where in a library an error arose."""
+
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[tuple[int, int]]:
     """Number of this process and how many there are, as torchrun says; several join a group, and leave it again."""
-    if os.environ.get("WORLD_SIZE", "1") == "1":
+    if os.environ.get("WORLD_SIZE", "") in ("", "1"):
         yield 0, 1
         return
     _check_surroundings()
@@ -79,9 +83,9 @@ def _others() -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        said = _SOURCE.sub("", str(error)).strip().splitlines() or [type(error).__name__]
         raise TrainingError(
-            f"Another process of this training ended, or cannot be reached ({lines[0].partition('. ')[0]}).",
+            f"Another process of this training ended, or cannot be reached ({said[0].partition('. ')[0]}).",
             hint="What it says is why; one that says nothing was killed, as for want of memory.",
         ) from error
 
