@@ -16,6 +16,7 @@ from flexkg.errors import DataError, FlexError, TrainingError
 from flexkg.kg.dataset import Dataset, is_dataset
 from flexkg.kg.storage import atomic_file, clear_partial, locked, os_errors, write_json
 from flexkg.training.folder import FORMAT, VERSION, RunFolder, check_workload, describe_workload, read_manifest
+from flexkg.training.processes import OtherEnded
 from flexkg.version import __version__
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def taken_back(out: Path) -> Iterator[Callable[[], None]]:
 
     try:
         yield begin
+    except OtherEnded:
+        raise
     except FlexError:
         if new and not begun[0] and (out / "run.json").exists():
             for name in ("run.json", "data", "workload"):

@@ -25,6 +25,10 @@ _SOURCE = re.compile(r"\[[^][]*\.(?:cc|cpp|h|hpp):\d+\] ?")
 """Where in a library an error arose."""
 
 
+class OtherEnded(TrainingError):  # noqa: N818  (no mistake of this process)
+    """A process that trains together with this one has gone."""
+
+
 @contextmanager
 def joined(device: torch.device) -> Iterator[tuple[int, int]]:
     """Number of this process and how many there are, as torchrun says; several join a group, and leave it again."""
@@ -84,7 +88,7 @@ def _others() -> Iterator[None]:
         raise
     except RuntimeError as error:
         said = _SOURCE.sub("", str(error)).strip().splitlines() or [type(error).__name__]
-        raise TrainingError(
+        raise OtherEnded(
             f"Another process of this training ended, or cannot be reached ({said[0].partition('. ')[0]}).",
             hint="What it says is why; one that says nothing was killed, as for want of memory.",
         ) from error

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,14 @@ from hypothesis import strategies as st
 from flexkg.config import build_model, load_recipe
 from flexkg.errors import ConfigError, TrainingError
 from flexkg.training.batches import counts_for
+from flexkg.training.folder import RunFolder
 from flexkg.training.loop import Trainer
 from flexkg.training.processes import joined
 from small_training import ENTITIES, RELATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 NARROW = ["model.dim=8", "training.batch_size=30", "training.negatives=4"]
@@ -113,16 +117,24 @@ def test_one_process_says_what_is_wrong_and_the_others_that_it_ended(tmp_path: P
 
 
 TOGETHER = {"MASTER_ADDR": "localhost", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-OTHER_ENDED = "error: Another process of this training ended"
 
 
-def by_hand(out: Path, rank: int, port: int, *settings: str) -> subprocess.Popen[str]:
-    """A process of a training that nobody watches over, as torchrun does."""
+@contextmanager
+def started(command: list[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def training(out: Path, rank: int, port: int) -> AbstractContextManager[subprocess.Popen[str]]:
+    """One of two processes that train for long, without torchrun, which would end the other one itself."""
     command = [sys.executable, "-m", "flexkg", "train", "flex-small", "--data", "world", "--out", str(out)]
-    for setting in ("training.batch_size=64", *settings):
-        command += ["--set", setting]
-    environment = {**os.environ, **TOGETHER, "RANK": str(rank), "MASTER_PORT": str(port)}
-    return subprocess.Popen([*command, "--device", "cpu"], stderr=subprocess.PIPE, text=True, env=environment)
+    settings = ["batch_size=64", "steps=100000", "shapes=1p", "validate_every=100000"]
+    command += [word for setting in settings for word in ("--set", f"training.{setting}")]
+    return started([*command, "--device", "cpu"], **TOGETHER, RANK=str(rank), MASTER_PORT=str(port))
 
 
 def free_port() -> int:
@@ -131,35 +143,39 @@ def free_port() -> int:
         return int(place.getsockname()[1])
 
 
+def ends(process: subprocess.Popen[str]) -> str:
+    """What a process says that ends because another one did."""
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2, said
+    last: str = said.splitlines()[-1]
+    assert last.startswith("error: Another process of this training ended"), said
+    return last
+
+
 def test_a_process_that_ends_while_the_others_join(tmp_path: Path) -> None:
     """The store returns when the other is there, which then waits for one that never says where it is."""
     port = free_port()
     gone = f"from torch.distributed import TCPStore; TCPStore('localhost', {port}, 2, True)"
-    with subprocess.Popen([sys.executable, "-c", gone]) as first, by_hand(tmp_path / "run", 1, port) as second:
-        _, said = second.communicate(timeout=120)
+    with started([sys.executable, "-c", gone]) as first, training(tmp_path / "run", 1, port) as second:
+        ends(second)
         assert first.wait(timeout=120) == 0
-    assert second.returncode == 2
-    assert said.splitlines()[-1].startswith(OTHER_ENDED), said
 
 
-def test_a_process_that_is_killed_while_it_trains(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("killed", "once"), [(0, "metrics.jsonl"), (1, "*workload*")])
+def test_what_was_made_stays_when_a_process_is_killed(tmp_path: Path, killed: int, once: str) -> None:
+    """The first while both train; the second while the first samples the workload, which may have taken long."""
     port, out = free_port(), tmp_path / "run"
-    settings = ["training.steps=100000", "training.shapes=1p", "training.validate_every=100000"]
-    with by_hand(out, 0, port, *settings) as first, by_hand(out, 1, port, *settings) as second:
-        try:
-            until = time.monotonic() + 120
-            while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
-                assert first.poll() is None
-                assert time.monotonic() < until
-                time.sleep(0.05)
-            first.kill()
-            _, said = second.communicate(timeout=120)
-        finally:
-            first.kill()
-            second.kill()
-    assert second.returncode == 2
-    assert said.splitlines()[-1].startswith(OTHER_ENDED), said
-    assert ".cc" not in said
+    with training(out, 0, port) as first, training(out, 1, port) as second:
+        until = time.monotonic() + 120
+        while not any(out.glob(once)):
+            assert first.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        both = [first, second]
+        both.pop(killed).kill()
+        assert ".cc" not in ends(both[0])
+    assert len(RunFolder.open(out).dataset.triples["train"])
+    assert (out / "workload").exists()
 
 
 @pytest.mark.parametrize(
@@ -172,7 +188,7 @@ def test_a_process_that_is_killed_while_it_trains(tmp_path: Path) -> None:
         ({"WORLD_SIZE": "all"}, "WORLD_SIZE is 'all', no number"),
     ],
 )
-def test_surroundings_that_say_half(monkeypatch, tmp_path: Path, surroundings: dict[str, str], said: str) -> None:
+def test_surroundings_that_say_half(monkeypatch, surroundings: dict[str, str], said: str) -> None:
     for name, value in {**TOGETHER, "RANK": "1", "MASTER_PORT": "1", **surroundings}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(TrainingError, match=said) as refused, joined(torch.device("cpu")):
