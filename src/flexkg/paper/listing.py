@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexkg.paper.cells import EPFO, NEGATION
 from flexkg.paper.render import LEGENDS
+from flexkg.paper.results import deciding_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,9 +91,11 @@ def list_seeds(found: Sequence[Result]) -> str:
     """Mean and standard deviation of the runs that differ by their seed alone; empty where there are none."""
     groups: dict[tuple[str, str, str, str], list[Result]] = {}
     for result in sorted((result for result in found if result.kind == "run"), key=by_name):
-        training = {key: value for key, value in result.config["training"].items() if key != "seed"}
-        settings = json.dumps([result.workload["checksum"], result.config["model"], training], sort_keys=True)
-        groups.setdefault((result.dataset, result.recipe, result.label, settings), []).append(result)
+        settings = deciding_settings(result)
+        if settings is None:
+            continue
+        alike = json.dumps([result.workload["checksum"], {**settings, "training.seed": None}], sort_keys=True)
+        groups.setdefault((result.dataset, result.recipe, result.label, alike), []).append(result)
     several = {key: runs for key, runs in groups.items() if len(runs) > 1}
     if not several:
         return ""

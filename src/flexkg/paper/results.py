@@ -158,16 +158,24 @@ def is_exact(result: Result, config: Mapping[str, Any]) -> bool:
 
 def changed_settings(result: Result, config: Mapping[str, Any]) -> list[str]:
     """What a result was made with in place of these settings, as far as they decide what comes out."""
+    then, now = deciding_settings(result), _deciding(config)
+    if then is None:
+        return ["settings that can no longer be read"]
+    return [f"{key}={then.get(key)}" for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)]
+
+
+def deciding_settings(result: Result) -> dict[str, Any] | None:
+    """Whatever a result was made with that decides what comes out; None where that can no longer be read.
+
+    Settings that came up since have their defaults, which leave things as they were.
+    """
     from flexkg.config import parse_config
     from flexkg.errors import ConfigError
 
     try:
-        # Settings that came up since have their defaults, which leave things as they were.
-        recorded = parse_config(result.config, str(result.path)).model_dump(mode="json")
+        return _deciding(parse_config(result.config, str(result.path)).model_dump(mode="json"))
     except ConfigError:
-        return ["settings that can no longer be read"]
-    then, now = _deciding(recorded), _deciding(config)
-    return [f"{key}={then.get(key)}" for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)]
+        return None
 
 
 def _deciding(config: Mapping[str, Any]) -> dict[str, Any]:

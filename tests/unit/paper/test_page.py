@@ -66,6 +66,25 @@ def test_a_single_run_fills_its_cells_everywhere(tmp_path):
     assert marks(images["results-nell995-minutes.svg"], "circle", "#1d4ed8") == 3  # two averages, and a legend
 
 
+def test_seeds_of_a_run_belong_together_though_a_setting_came_up_between_them(tmp_path):
+    write_registry(tmp_path, REGISTRY)
+    for seed, mrr in ((1, 0.2), (10, 0.3), (100, 0.4)):
+        job = BOOK.job("FLEX", "nell995", seed=seed)
+        config = job.config.model_dump(mode="json")
+        if seed < 100:
+            del config["training"]["table_rate"]  # as results have it that are older than the setting
+        record(tmp_path, job, mrr, config=config)
+    other = BOOK.job("FLEX", "nell995", seed=1000)
+    changed = other.config.model_dump(mode="json")
+    changed["training"]["learning_rate"] *= 2
+    record(tmp_path, other, 0.9, config=changed)
+    unreadable = BOOK.job("FLEX", "nell995", seed=10000)
+    record(tmp_path, unreadable, 0.9, config={"model": {"name": "of old"}, "training": {}})
+    spread = results_page(tmp_path)[0].partition("### Over seeds")[2].partition("\n#")[0]
+    assert "| nell995 | flex | 1, 10, 100 | 30.00 ±10.00 | 30.00 ±10.00 | 30.00 ±10.00 |" in spread
+    assert spread.count("| nell995 |") == 1
+
+
 def test_what_is_below_the_papers_is_named_by_shape_and_with_its_reason(tmp_path):
     write_registry(tmp_path, REGISTRY)
     record(tmp_path, BOOK.job("FLEX", "fb15k-237", seed=1), 0.2)
