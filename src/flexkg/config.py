@@ -145,8 +145,13 @@ class TrainingSettings(Section):
 
     @model_validator(mode="after")
     def _whole_table(self) -> TrainingSettings:
-        """Who takes all entities as candidates updates all of them."""
+        """Who takes all entities as candidates updates all of them; nobody else spreads a target over them."""
         if self.loss not in ("cross-entropy", "binary"):
+            if self.label_smoothing:
+                raise ValueError(
+                    f'loss = "{self.loss}" has no target to smooth: set label_smoothing=0, or take "cross-entropy" or '
+                    '"binary"'
+                )
             return self
         if self.near_misses:
             raise ValueError(f'loss = "{self.loss}" takes all entities and draws no negatives: set near_misses=0')

@@ -144,6 +144,7 @@ def test_a_configuration_survives_json():
         ("flex", "training.near_misses=2", "training.near_misses: .*less than or equal to 1"),
         ("flex", "training.shared_by=4", "near_misses are a query's own"),
         ("flex", "training.loss=binary", "takes all entities and draws no negatives: set near_misses=0"),
+        ("flex", "training.label_smoothing=0.1", "has no target to smooth: set label_smoothing=0"),
         ("flex", "training.shared_by=3", "2048 is not a multiple of shared_by 3"),
         ("flex", "description.a.b=1", "is no section"),
         ("missing.toml", "", "Cannot read the recipe missing.toml"),
