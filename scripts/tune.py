@@ -22,10 +22,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
+import threading
 import time
 import tomllib
+import traceback
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -55,13 +58,13 @@ class Plan:
 class Place:
     """Where and how long."""
 
+    folder: Path
+    """For what a trial needs while it runs."""
     data: Path
     workload: Path
     device: str
     until: float
     """Seconds since the epoch at which trials are given up."""
-    parent: int
-    """The process that the trials are for; without it they end."""
 
 
 def read_plan(path: Path) -> Plan:
@@ -93,11 +96,11 @@ def try_out(plan: Plan, name: str, place: Place) -> Trial | None:
     from flexkg.training.run import train
 
     config = load_recipe(plan.recipe, [*plan.base, *plan.trials[name]])
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(dir=place.folder) as temporary:
         out = Path(temporary) / "run"
         outcome = train(
             Dataset.load(place.data), config, out, recipe=plan.recipe, workload=place.workload, device=place.device,
-            stop=lambda: time.time() > place.until or os.getppid() != place.parent,
+            stop=lambda: time.time() > place.until,
         )  # fmt: skip
         if not outcome.finished:
             return None
@@ -148,6 +151,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=1e6, help="give up what is not done by then")
     given = parser.parse_args(arguments)
     until = time.time() + 60 * given.minutes
+    # Whatever ends this process has to end the others.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     try:
         plan = read_plan(given.plan)
         names = missing(plan, given.results)
@@ -156,20 +162,46 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         data = locate(given.data or plan.graph)
         with tempfile.TemporaryDirectory() as temporary:
-            workload = given.workload or prepare(plan, data, given.queries, Path(temporary) / "workload", given.device)
-            place = Place(data, workload, given.device, until, os.getpid())
-            # A process that has used a GPU cannot be forked.
-            with ProcessPoolExecutor(given.workers, multiprocessing.get_context("spawn")) as pool:
-                waiting = {pool.submit(try_out, plan, name, place): name for name in names}
-                # One that fails takes none of the others with it.
-                failed = [not _told(waiting[done], done, given.results) for done in as_completed(waiting)]
+            folder = Path(temporary)
+            workload = given.workload or prepare(plan, data, given.queries, folder / "workload", given.device)
+            place = Place(folder, data, workload, given.device, until)
+            failed = try_all(plan, names, place, given.workers, given.results)
     except FlexError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; the trials that had ended are kept", file=sys.stderr)
         return 130
-    return 2 if any(failed) else 0
+    return 2 if failed else 0
+
+
+def try_all(plan: Plan, names: list[str], place: Place, workers: int, results: Path) -> bool:
+    """Try these and keep what comes of them; True if one failed, which takes none of the others with it."""
+    # A process that has used a GPU cannot be forked.
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent) as pool:
+        waiting = {pool.submit(try_out, plan, name, place): name for name in names}
+        try:
+            kept = [_told(waiting[done], done, results) for done in as_completed(waiting)]
+        except BaseException:
+            # A pool would first do all that is waiting. A trial that is cut has nothing to keep.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
+    return not all(kept)
+
+
+def _end_with_parent() -> None:
+    """End this process where the one that it works for is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def missing(plan: Plan, results: Path) -> list[str]:
@@ -194,6 +226,10 @@ def _told(name: str, done: Future[Trial | None], results: Path) -> bool:
         trial = done.result()
     except FlexError as error:
         print(f"{name} failed: {error}", file=sys.stderr)
+        return False
+    except Exception as error:  # from another process, where it may have been anything
+        traceback.print_exception(error)
+        print(f"{name} failed", file=sys.stderr)
         return False
     if trial is None:
         print(f"{name}: no time left", flush=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +22,9 @@ from flexkg.query.shapes import SHAPES
 from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.workload import Workload
 from tune import prepare, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Trial(
@@ -39,11 +46,14 @@ wider = ["model.hidden=16"]
 """
 
 
-def tune(tmp_path: Path, plan: str) -> subprocess.CompletedProcess[str]:
+def command(tmp_path: Path, plan: str) -> list[str | Path]:
     (tmp_path / "plan.toml").write_text(plan)
-    command = [sys.executable, ROOT / "scripts" / "tune.py", tmp_path / "plan.toml", "--results", tmp_path / "results"]
-    command += ["--workload", tmp_path / "queries"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ["--results", tmp_path / "results", "--workload", tmp_path / "queries"]
+    return [sys.executable, ROOT / "scripts" / "tune.py", tmp_path / "plan.toml", *options]
+
+
+def tune(tmp_path: Path, plan: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(tmp_path, plan), capture_output=True, text=True, check=False)
 
 
 def test_a_plan_is_tried_and_kept(tmp_path):
@@ -74,6 +84,46 @@ def test_a_trial_that_fails_takes_no_other_with_it(tmp_path):
     found = tune(tmp_path, PLAN.replace("model.hidden=16", "training.shapes=2p"))
     assert found.returncode == 2
     assert "wider failed: The workload" in found.stderr
+    assert [trial.name for trial in read_trials(tmp_path / "results")] == ["plain"]
+
+
+@contextmanager
+def long_trials(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Trials of which the first has ended and the second goes on for long, in a session of their own."""
+    make_workload(resolve("world"), tmp_path / "queries", Order(splits=("train", "valid"), shapes=("1p",), count=20))
+    plan = PLAN.replace("wider = [", 'wider = ["training.steps=1_000_000", ') + 'last = ["training.steps=1_000_000"]\n'
+    (tmp_path / "temporary").mkdir()
+    with subprocess.Popen(
+        command(tmp_path, plan), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("world plain: ")
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_ctrl_c_ends_all_at_once_and_keeps_what_ended(tmp_path):
+    with long_trials(tmp_path) as process:
+        # As a terminal sends it, and twice, as people press it.
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted; the trials that had ended are kept" in said
+    assert "Traceback" not in said
+    assert [trial.name for trial in read_trials(tmp_path / "results")] == ["plain"]
+    assert not list((tmp_path / "temporary").glob("tmp*"))
+
+
+def test_trials_end_with_who_asked_for_them(tmp_path):
+    with long_trials(tmp_path) as process:
+        process.kill()
+        # They hold the same pipe, which ends when the last of them has.
+        process.communicate(timeout=30)
     assert [trial.name for trial in read_trials(tmp_path / "results")] == ["plain"]
 
 
