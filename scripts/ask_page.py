@@ -5,6 +5,7 @@ Run it after `make demo`:  python scripts/ask_page.py runs/demo
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
@@ -33,7 +34,10 @@ def printed(command: str, run: Path) -> str:
 
 def main() -> None:
     """Write the page."""
-    PAGE.write_text(render(PAGE.read_text(encoding="utf-8"), Path(sys.argv[1])), encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="a run folder")
+    given = parser.parse_args()
+    PAGE.write_text(render(PAGE.read_text(encoding="utf-8"), given.run), encoding="utf-8")
     print(f"{PAGE.name} written")
 
 

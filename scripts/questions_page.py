@@ -5,7 +5,7 @@ Run it after `make demo`:  python scripts/questions_page.py runs/demo
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +58,12 @@ def render(run: Predictor) -> str:
 
 def main() -> None:
     """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="a run folder")
+    given = parser.parse_args()
     import flexkg
 
-    PAGE.write_text(render(flexkg.open(sys.argv[1], "cpu")), encoding="utf-8")
+    PAGE.write_text(render(flexkg.open(given.run, "cpu")), encoding="utf-8")
     print(f"{PAGE.name} written")
 
 

@@ -5,6 +5,7 @@ Run it whenever they or a recipe changed.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from flexkg.paper.page import results_page
@@ -26,6 +27,7 @@ def with_summary(readme: str, page: str) -> str:
 
 def main() -> None:
     """Write all of it."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     text, images = results_page(ROOT / "results")
     docs, readme = ROOT / "docs", ROOT / "README.md"
     summary = with_summary(readme.read_text(encoding="utf-8"), text)
