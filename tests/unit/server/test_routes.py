@@ -181,3 +181,19 @@ def test_metrics_count(server):
     assert count(wrong) == wrong_before + 1
     assert count("flexkg_batch_size_count") == batches + 1
     assert count("process_resident_memory_bytes") > 1e7
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json", "/v1/info", "/nope", "/docs/"])
+def test_metrics_know_what_is_served_by_its_path(server, path):
+    def count(route):
+        lines = server.get("/metrics").body.decode().splitlines()
+        return sum(
+            float(line.rpartition(" ")[2]) for line in lines if f'_requests_total{{method="GET",route="{route}"' in line
+        )
+
+    route = path if path not in ("/nope", "/docs/") else "unmatched"
+    before = count(route)
+    server.get(path)
+    assert count(route) == before + 1
+    if route == "unmatched":
+        assert f'route="{path}"' not in server.get("/metrics").body.decode()
