@@ -129,6 +129,8 @@ def trained(
     workload: Path | None = None,
 ) -> Predictor:
     """The run in the folder, trained if it is not there yet, or to its end if it was interrupted."""
+    import torch
+
     import flexkg
     from flexkg.training.memory import keep_freed_memory
 
@@ -141,7 +143,7 @@ def trained(
         console.print(f"{out} holds a finished run, which is used; `--again` trains anew.\n")
         return flexkg.open(out, "cpu")
     console.print(f"Training the recipe flex-small on 90% of the facts, into {out}; Ctrl-C keeps what is done.")
-    keep_freed_memory()
+    keep_freed_memory(torch.device("cpu"))
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("sampling questions")

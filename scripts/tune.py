@@ -93,8 +93,10 @@ def try_out(plan: Plan, name: str, place: Place) -> Trial | None:
     from flexkg.models import interpretation
     from flexkg.sampling.workload import Workload
     from flexkg.training.folder import RunFolder
+    from flexkg.training.memory import keep_freed_memory
     from flexkg.training.run import train
 
+    keep_freed_memory(torch.device(place.device))
     config = load_recipe(plan.recipe, [*plan.base, *plan.trials[name]])
     with tempfile.TemporaryDirectory(dir=place.folder) as temporary:
         out = Path(temporary) / "run"

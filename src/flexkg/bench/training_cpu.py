@@ -133,7 +133,7 @@ class _Side:
 def serve(side: str, workload: Path, num_entities: int, num_relations: int) -> None:
     """What a side's process does: a round of steps for each line `go`, what else there is to say at the end."""
     if side != "plain":
-        keep_freed_memory()
+        keep_freed_memory(torch.device("cpu"))
     config = load_recipe("flex", SETTINGS)
     torch.manual_seed(0)
     model = build_model(config.model, num_entities, num_relations)

@@ -111,8 +111,11 @@ def run_command(
         emit({"tables": names, "missing": runs}, json, lambda: _show_missing(runs))
         return
     from flexkg.api import choose_device
+    from flexkg.training.memory import keep_freed_memory
 
-    report = work_off(jobs, place, clock, choose_device(device), shared_device=shared_device, watch=_watch)
+    where = choose_device(device)
+    keep_freed_memory(where)
+    report = work_off(jobs, place, clock, where, shared_device=shared_device, watch=_watch)
     content = {
         "tables": names,
         "done": report.done,

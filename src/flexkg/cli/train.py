@@ -45,8 +45,7 @@ def train_command(
 
     dataset, name, config = _wanted(data, recipe, set or [], out if resume else None)
     where = choose_device(device)
-    if where.type == "cpu":
-        keep_freed_memory()
+    keep_freed_memory(where)
     try:
         with progress("training", "queries") as report:
             outcome = train(
