@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 FILE = "tuning.jsonl"
 
+_OWN = ("model.", "training.learning_rate=", "training.weight_decay=", "training.table_rate=")
+"""What each model of the tables has for itself; loss, mix and schedule are the same for all."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -109,10 +112,22 @@ def _efforts(trials: Sequence[Trial]) -> list[str]:
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         groups.setdefault((trial.recipe, trial.graph), []).append(trial)
-    lines = ["| recipe | graph | trials | on a GPU | updates there | on a CPU |", "|---|---|---|---|---|---|"]
-    for (recipe, graph), own in sorted(groups.items(), key=lambda item: -len(item[1])):
-        lent = [trial.steps for trial in own if trial.device != "cpu"]
-        lines.append(f"| `{recipe}` | {graph} | {len(own)} | {len(lent)} | {sum(lent):,} | {len(own) - len(lent)} |")
+    lines = [
+        "Loss, mix of shapes and schedule are the same for all models of the tables, and were tried with FLEX for the",
+        "most. A model's own settings are what `model` has, learning rate, decay and the rate of tables. The last two",
+        "columns count the trials in which one of these differs: whether models had the same chances.",
+        "",
+        "| recipe | graph | trials | on a GPU | updates there | on a CPU | own settings: on a GPU | on a CPU |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (recipe, graph), tried in sorted(groups.items(), key=lambda item: -len(item[1])):
+        lent = [trial for trial in tried if trial.device != "cpu"]
+        own = [trial for trial in tried if any(text.startswith(_OWN) for text in trial.changed)]
+        own_lent = sum(trial.device != "cpu" for trial in own)
+        lines.append(
+            f"| `{recipe}` | {graph} | {len(tried)} | {len(lent)} | {sum(trial.steps for trial in lent):,} "
+            f"| {len(tried) - len(lent)} | {own_lent} | {len(own) - own_lent} |"
+        )
     return lines
 
 

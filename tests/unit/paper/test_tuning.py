@@ -162,10 +162,14 @@ def test_settings_of_the_kept_trials_can_still_be_used():
 
 
 def test_the_page_counts_what_was_tried_of_each_recipe():
-    lent = [replace(SHARED, recipe="gqe", name=name, steps=1000, device="a GPU") for name in ("one", "two")]
-    lines = list_trials([SHARED, *lent, replace(SHARED, recipe="gqe", name="three")]).splitlines()
-    table = lines[lines.index("| recipe | graph | trials | on a GPU | updates there | on a CPU |") + 2 :][:3]
-    assert table == ["| `gqe` | world | 3 | 2 | 2,000 | 1 |", "| `flex-small` | world | 1 | 0 | 0 | 1 |", ""]
+    rate = replace(SHARED, recipe="gqe", steps=1000, device="a GPU", changed=("training.learning_rate=0.001",))
+    loss = replace(rate, name="loss", changed=("training.loss=binary",))
+    both = replace(loss, name="both", device="cpu", changed=(*loss.changed, "model.margin=9"))
+    lines = list_trials([SHARED, rate, loss, both]).splitlines()
+    head = "| recipe | graph | trials | on a GPU | updates there | on a CPU | own settings: on a GPU | on a CPU |"
+    table = lines[lines.index(head) + 2 :][:3]
+    first = "| `gqe` | world | 3 | 2 | 2,000 | 1 | 1 | 1 |"
+    assert table == [first, "| `flex-small` | world | 1 | 0 | 0 | 1 | 0 | 0 |", ""]
 
 
 def test_trials_that_end_at_once_are_all_kept(tmp_path):
