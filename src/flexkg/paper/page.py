@@ -43,13 +43,14 @@ _CAVEATS = """\
   the negatives are near misses (`training.near_misses`), and queries that the benchmark lacks are sampled from the
   training facts (`training.fill_up`): ten times as many with negation as were published. The paper has neither, and
   most of what our figures with negation are above its ones is due to them. The rivals are given both as well.
-- Rivals are trained for the time that FLEX takes here, with fewer trials of their settings than FLEX had, most of whose
-  trials chose what all share: loss, mix, schedule ([how many](#what-was-tried)). All of the rivals' were on FB15k-237;
-  on NELL995 they have the same settings, but for what was published of ConE. What short trials found better for
-  Query2box and BetaE in their last round was no better [in full](why/training.md#what-a-short-trial-says). Where one
-  stays below its published figure, as BetaE and ConE do, it would gain from more time, and the margin over it says less
-  than the paper's: ConE on NELL995 above all, whose curve still rises where it ends. Where one is above it, as
-  Query2box and GQE are, part of the paper's margin was its training.
+- Rivals are trained for the time that FLEX takes here. FLEX had more trials, most of which chose what all share: loss,
+  mix, schedule. Of a model's own settings about as many were tried with most rivals ([how many](#what-was-tried)). They
+  were chosen on FB15k-237; on NELL995 rivals have the same, but for what was published of ConE, and only small models
+  were tried there, on a CPU. What short trials found better was
+  [mostly no better in longer ones](why/training.md#what-a-short-trial-says); faster tables of ConE on NELL995 were,
+  and are not tried in full. Where a rival stays below its published figure, as BetaE and ConE do, it would gain from
+  more time, and the margin over it says less than the paper's: ConE on NELL995 above all, whose curve still rises where
+  it ends. Where one is above it, as Query2box and GQE are, part of the paper's margin was its training.
 - What the parts of FLEX give here need not be what they give in the paper, the logic part above all:
   [Variants against FLEX](#variants-against-flex).
 - Intervals are about the choice of test queries. They do not cover seeds; [Over seeds](#over-seeds) does.
