@@ -45,8 +45,8 @@ _CAVEATS = """\
   most of what our figures with negation are above its ones is due to them. The rivals are given both as well.
 - Rivals are trained for the time that FLEX takes here. FLEX had more trials, most of which chose what all share: loss,
   mix, schedule. Of a model's own settings about as many were tried with most rivals ([how many](#what-was-tried)). They
-  were chosen on FB15k-237; on NELL995 rivals have the same, but for what was published of ConE, and only small models
-  were tried there, on a CPU. What short trials found better was
+  were chosen on FB15k-237; on NELL995 rivals have the same, but for what was published of ConE, and only small ones of
+  GQE, Query2box and ConE were tried there, on a CPU. What short trials found better was
   [mostly no better in longer ones](why/training.md#what-a-short-trial-says); faster tables of ConE on NELL995 were,
   and are not tried in full. Where a rival stays below its published figure, as BetaE and ConE do, it would gain from
   more time, and the margin over it says less than the paper's: ConE on NELL995 above all, whose curve still rises where
