@@ -166,10 +166,11 @@ def test_the_page_counts_what_was_tried_of_each_recipe():
     loss = replace(rate, name="loss", changed=("training.loss=binary",))
     both = replace(loss, name="both", device="cpu", changed=(*loss.changed, "model.margin=9"))
     lines = list_trials([SHARED, rate, loss, both]).splitlines()
-    head = "| recipe | graph | trials | on a GPU | updates there | on a CPU | own settings: on a GPU | on a CPU |"
-    table = lines[lines.index(head) + 2 :][:3]
-    first = "| `gqe` | world | 3 | 2 | 2,000 | 1 | 1 | 1 |"
-    assert table == [first, "| `flex-small` | world | 1 | 0 | 0 | 1 | 0 | 0 |", ""]
+    head = next(number for number, line in enumerate(lines) if line.startswith("| recipe | graph |"))
+    assert lines[head].endswith("| on a CPU | own settings: on a GPU | updates there | on a CPU |")
+    table = lines[head + 2 :][:3]
+    first = "| `gqe` | world | 3 | 2 | 2,000 | 1 | 1 | 1,000 | 1 |"
+    assert table == [first, "| `flex-small` | world | 1 | 0 | 0 | 1 | 0 | 0 | 0 |", ""]
 
 
 def test_trials_that_end_at_once_are_all_kept(tmp_path):
