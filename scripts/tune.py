@@ -102,7 +102,7 @@ def try_out(plan: Plan, name: str, place: Place) -> Trial | None:
         out = Path(temporary) / "run"
         outcome = train(
             Dataset.load(place.data), config, out, recipe=plan.recipe, workload=place.workload, device=place.device,
-            stop=lambda: time.time() > place.until,
+            stop=lambda: time.time() > place.until, calibrate=False,
         )  # fmt: skip
         if not outcome.finished:
             return None

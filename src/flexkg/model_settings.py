@@ -97,6 +97,7 @@ class FlexSettings(Model):
     features: PositiveInt = 1
     boundary: Annotated[PositiveFloat | None, BeforeValidator(none)] = 1.0
     logic: bool = True
+    residual: bool = False
     system: Literal["product", "godel", "lukasiewicz"] = "product"
     connectives: Annotated[tuple[Connective, ...], BeforeValidator(listed)] = ("intersect",)
     connective_features: Literal["attention", "logic"] = "attention"

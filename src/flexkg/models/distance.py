@@ -12,7 +12,7 @@ the same side: the derivative of |x| is 0 at 0, and that of relu(x) too.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -226,9 +226,30 @@ def _log_beta(alpha: Tensor, beta: Tensor) -> Tensor:
 
 def _linear(alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
     """An entity's divergence as a function of the query: slope (m, 2d) along [α ; β] and constant (m,)."""
-    total = torch.digamma(alpha + beta)
-    slope = torch.cat([total - torch.digamma(alpha), total - torch.digamma(beta)], dim=1)
-    return slope, -_log_beta(alpha, beta) - (slope * torch.cat([alpha, beta], dim=1)).sum(-1)
+    result: tuple[Tensor, Tensor] = _Linear.apply(alpha, beta)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Linear(torch.autograd.Function):
+    """`_linear`, with its gradient written down.
+
+    With slope s = (ψ(α + β) − ψ(α), ψ(α + β) − ψ(β)) the constant is −ln B(α, β) − s · (α, β), and ∂(ln B) = −s: what
+    autograd adds up of s itself cancels, and ∂constant = −(α, β) · ∂s. So only ∂s is left, which takes ψ′ alone.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(alpha, beta)
+        total = torch.digamma(alpha + beta)
+        slope = torch.cat([total - torch.digamma(alpha), total - torch.digamma(beta)], dim=1)
+        return slope, -_log_beta(alpha, beta) - (slope * torch.cat([alpha, beta], dim=1)).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, along: Tensor, constant: Tensor) -> tuple[Tensor, Tensor]:
+        alpha, beta = ctx.saved_tensors
+        first, second = (along - constant[:, None] * torch.cat([alpha, beta], dim=1)).chunk(2, dim=1)
+        both = (first + second) * torch.polygamma(1, alpha + beta)
+        return both - first * torch.polygamma(1, alpha), both - second * torch.polygamma(1, beta)
 
 
 # ---------------------------------------------------------------- the nearest

@@ -54,6 +54,7 @@ class Flex(QueryModel):
         features: int = 1,
         boundary: float | None = 1.0,
         logic: bool = True,
+        residual: bool = False,
         system: str = "product",
         connectives: Sequence[str] = ("intersect",),
         connective_features: str = "attention",
@@ -82,6 +83,7 @@ class Flex(QueryModel):
         self.features = features
         self.boundary = boundary
         self.logic = logic
+        self.residual = residual
         self.system = SYSTEMS[system]
         self.connective_features = connective_features
         self.negation = negation
@@ -138,12 +140,19 @@ class Flex(QueryModel):
         return torch.cat([feature, feature.new_zeros(len(feature), self.dim * self.logic)], dim=-1)
 
     def project(self, state: State, relations: Int[Tensor, " rows"]) -> State:
-        """g(MLP([f + r_f ; l + r_l])), g = tanh on features and sigmoid on logic."""
+        """g(MLP([f + r_f ; l + r_l])), g = tanh on features and sigmoid on logic.
+
+        Residual: f + r_f is added to what comes out for features, so that an untrained network is a translation.
+        """
         step = self.squash(self.relation_features(relations) / self.range)
         if self.logic:
             raw = self.relation_logics(relations) / self.range
             step = torch.cat([step, self.squash(raw) if self.relation_logic == "feature" else self.truth(raw)], dim=-1)
-        feature, logic = self.split(self.projection(state + step))
+        moved = state + step
+        feature, logic = self.split(self.projection(moved))
+        if self.residual:
+            # Where the interval is turned over, so is this; both turns cancel.
+            feature = feature + self.split(moved)[0] * (1.0 if self.boundary is None else self.feature_sign / self.boundary)
         return torch.cat([self.squash(feature), self.truth(logic)], dim=-1)
 
     def negate(self, state: State) -> State:

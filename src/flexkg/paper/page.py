@@ -9,7 +9,7 @@ from flexkg.paper.glance import below, glance
 from flexkg.paper.listing import AVERAGES, CHANGED, SHARED, list_runs, list_seeds
 from flexkg.paper.pace import list_paces, read_paces
 from flexkg.paper.pictures import picture_of, pictures_of
-from flexkg.paper.plan import the_paper
+from flexkg.paper.plan import Book, the_paper
 from flexkg.paper.render import Page, both, listed, marks, notes_of, number, page_of, triple
 from flexkg.paper.repeats import list_repeats, read_repeats
 from flexkg.paper.results import load_all
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
     from flexkg.paper.cells import Filled
     from flexkg.paper.pictures import Picture
+    from flexkg.paper.results import Result
     from flexkg.paper.workloads import Entry, Registry
+
+PLANS = "plans"
+"""In a folder of results: plans whose tables stand on the page beside the paper's."""
 
 _HEAD = """\
 # Results
@@ -80,7 +84,8 @@ def results_page(folder: Path) -> tuple[str, dict[str, str]]:
     for dataset in pages["main-epfo"].table.datasets:
         if drawn := pictures_of(dataset, found, book, pages, paces, old):
             parts += [f"## {dataset}\n", *_asked(dataset, registry), *_shown(drawn, images)]
-    parts += [_comparison(pages["comparison"]), list_variants(pages), list_paces(paces, jobs)]
+    parts += [_comparison(pages["comparison"]), *_own(folder, found, registry)]
+    parts += [list_variants(pages), list_paces(paces, jobs)]
     parts += [list_runs(found, old), list_seeds(found), "## The paper's tables\n"]
     for name, page in pages.items():
         if name == "comparison":
@@ -173,6 +178,16 @@ def _queries_of(entry: Entry) -> tuple[Sequence[str], Sequence[str]]:
     """The shapes whose test queries are the published ones, and the others."""
     published = entry.published["test"]
     return published, [shape for shape in entry.queries["test"] if shape not in published]
+
+
+def _own(folder: Path, found: Sequence[Result], registry: Registry) -> list[str]:
+    """The tables of the plans that lie beside the results."""
+    pages = [
+        page_of(table, book, found, registry)
+        for book in map(Book.load, sorted((folder / PLANS).glob("*.toml")))
+        for table in book.tables.values()
+    ]
+    return ["## Tables that the paper has not\n", *map(_section, pages)] if pages else []
 
 
 def _section(page: Page) -> str:

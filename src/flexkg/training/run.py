@@ -81,8 +81,13 @@ def train(
     listener: Listener = NOBODY,
     stop: Callable[[], bool] = lambda: False,
     tensorboard: bool = False,
+    calibrate: bool = True,
 ) -> Outcome:
-    """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are."""
+    """Train what the configuration describes, or go on with it; `stop` is asked after every step, as signals are.
+
+    Without `calibrate` the run answers without probabilities: a trial of settings needs none, and they take as long as
+    a short training.
+    """
     begin = time.time()
     place = torch.device(device)
     with joined(place) as share, ExitStack() as held:
@@ -155,7 +160,7 @@ def train(
         if share[0] == 0:
             forget_calibration(out)
             _close(out, trainer, summary, time.time() - begin, listener.say)
-            if finished:
+            if finished and calibrate:
                 calibrate_run(out, queries, place)
         wait(share)
         return Outcome(finished, stopped["signal"], summary)

@@ -115,6 +115,27 @@ def test_paper_signs_and_relation_logic():
     torch.testing.assert_close(model.negate(state), turned)
 
 
+@pytest.mark.parametrize("boundary", [1.0, 2.0, None])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_residual_projection_begins_as_a_translation(boundary, sign):
+    model = small(residual=True, boundary=boundary, feature_sign=sign, features=2)
+    for part in model.projection.layers[-1].parameters():
+        torch.nn.init.zeros_(part)
+    start = model.entity(IDS)
+    moved = start[:, :10] + model.squash(model.relation_features(RELATION_IDS) / model.range)
+    # The way it points stays the same, whichever sign tanh has.
+    expected = moved if boundary is None else boundary * torch.tanh(moved / boundary)
+    torch.testing.assert_close(model.project(start, RELATION_IDS)[:, :10], expected)
+
+
+def test_a_residual_adds_no_parameters_and_changes_features_alone():
+    plain, residual = small(), small(residual=True)
+    assert count(plain) == count(residual)
+    before, after = (model.project(model.entity(IDS), RELATION_IDS) for model in (plain, residual))
+    assert torch.equal(before[:, 5:], after[:, 5:])
+    assert not torch.isclose(before[:, :5], after[:, :5]).any()
+
+
 def test_without_a_boundary_features_are_as_they_are():
     model = small(boundary=None)
     state = model.entity(IDS)
