@@ -25,7 +25,7 @@ from flexkg.kg.storage import read_json
 from flexkg.query.certain import excluding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -186,14 +186,20 @@ def calibrate(
     interpretation: Interpretation,
     facts: Engine,
     device: torch.device | str = "cpu",
+    loopless: NDArray[np.bool_] | None = None,
 ) -> Calibration | None:
-    """Fit on validation queries, over the smaller graph's facts; None if there are too few answers to predict."""
+    """Fit on validation queries, over the smaller graph's facts; None if there are too few answers to predict.
+
+    `loopless` says of each relation whether it has no loops, as those facts have it.
+    """
     samples: dict[str, Sample] = {}
     with model.keeping_candidates():
         for queries in sets:
             try:
                 if len(queries):
-                    samples[kind_of(queries.template)] = collect(model, queries, interpretation, facts, device)
+                    samples[kind_of(queries.template)] = collect(
+                        model, queries, interpretation, facts, device, loopless
+                    )
             except UnsupportedOperator:  # the model cannot be asked such queries anyway
                 continue
     return calibrate_samples(samples)
@@ -230,13 +236,13 @@ def collect(
     interpretation: Interpretation,
     facts: Engine,
     device: torch.device | str = "cpu",
+    loopless: NDArray[np.bool_] | None = None,
 ) -> Sample:
     """Score the candidates of one kind's queries: all answers, the hardest non-answers, and some of the others."""
     random = np.random.default_rng(0)
     if len(queries) > _QUERIES:
         queries = queries.take(np.sort(random.choice(len(queries), _QUERIES, replace=False)))
     height = max(1, _BUDGET // (8 * model.num_entities))
-    excluded = excluding(queries.template)
     parts: list[Sample] = []
     for first in range(0, len(queries), height):
         batch = queries.take(np.arange(first, min(first + height, len(queries))))
@@ -244,11 +250,21 @@ def collect(
         drawn = torch.from_numpy(random.integers(model.num_entities, size=(len(scores), _RANDOM)))
         open_ones = torch.full_like(scores, not queries.complement, dtype=torch.bool)
         open_ones[places(batch.answers["easy"], scores.device)] = queries.complement
-        if excluded is not None:
-            open_ones &= ~_answers(facts, excluded, batch).to(scores.device)
+        for rows, excluded in ruled_out(batch, loopless):
+            open_ones[rows.to(scores.device)] &= ~_answers(facts, excluded, batch.take(rows.numpy())).to(scores.device)
         parts.append(_candidates(scores, open_ones, batch.answers["hard"], first, drawn.to(scores.device)))
     columns = ("query", "scores", "answer", "weights", "top")
     return Sample(*(np.concatenate([getattr(part, name) for part in parts]) for name in columns))
+
+
+def ruled_out(queries: QuerySet, loopless: NDArray[np.bool_] | None) -> Iterator[tuple[Tensor, Term]]:
+    """Rows, and the template of what facts rule out for them: which differs with the relations that have no loops."""
+    patterns = np.zeros(queries.relations.shape, bool) if loopless is None else loopless[queries.relations >> 1]
+    kinds, kind_of_row = np.unique(patterns, axis=0, return_inverse=True)
+    for number, pattern in enumerate(kinds):
+        excluded = excluding(queries.template, pattern.__getitem__)
+        if excluded is not None:
+            yield torch.from_numpy(np.flatnonzero(kind_of_row.ravel() == number)), excluded
 
 
 def _answers(facts: Engine, template: Term, queries: QuerySet) -> Tensor:

@@ -12,6 +12,8 @@ import torch
 from flexkg import wanted
 from flexkg.errors import DataError, UnsupportedOperator
 from flexkg.evaluation.kinds import kind_of
+from flexkg.kg.dataset import SPLITS
+from flexkg.kg.loops import loopless
 from flexkg.models import embed
 from flexkg.predictor.answers import Prediction
 from flexkg.predictor.shortlist import NOTHING, Facts
@@ -134,7 +136,7 @@ class Judge:
 
     def _facts(self, terms: Sequence[Term]) -> list[Facts]:
         """What the facts prove and what they rule out, of each query."""
-        excluding = [certain.excluding(term) for term in terms]
+        excluding = [certain.excluding(term, self._has_no_loops) for term in terms]
         # In one plan: what excludes is mostly a part of the query itself.
         rows = list(self.engine.answer([*terms, *(term for term in excluding if term is not None)]).rows())
         known, ruled_out = rows[: len(terms)], iter(rows[len(terms) :])
@@ -142,6 +144,15 @@ class Judge:
             Facts(proved, NOTHING if term is None else next(ruled_out))
             for proved, term in zip(known, excluding, strict=True)
         ]
+
+    def _has_no_loops(self, relation: int) -> bool:
+        return bool(self._loopless[relation >> 1])
+
+    @cached_property
+    def _loopless(self) -> NDArray[np.bool_]:
+        """(relations,)."""
+        known = np.concatenate([self.dataset.triples[split] for split in SPLITS])
+        return loopless(known, len(self.dataset.relations))
 
     def _judge(
         self, terms: Sequence[Term], states: Tensor, prepared: PreparedPlan, facts: Sequence[Facts]

@@ -2,17 +2,22 @@
 
 Facts that are missing can only be added. So what facts prove without a negation stays proved, and what a query excludes
 by a fact stays excluded: in "borders France, but does not use the euro" a country that is known to use it is no answer,
-and needs no prediction. Nothing is settled behind a step: what it leads to may be reached from elsewhere.
+and needs no prediction. Nothing is settled behind a step: what it leads to may be reached from elsewhere. But a single
+step along a relation without loops does not lead back to where it began.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from flexkg.query.limits import MAX_DEPTH, MAX_NODES
 from flexkg.query.terms import And, Any, Entity, Iff, Implies, Minus, Not, Or, Project, Term, Xor, size_and_depth
 from flexkg.query.walk import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -33,25 +38,30 @@ class Settled:
         return Settled(_either(self.sure, other.sure), _both(self.never, other.never))
 
 
-def excluding(term: Term) -> Term | None:
+def _never(_: int) -> bool:
+    return False
+
+
+def excluding(term: Term, loopless: Callable[[int], bool] = _never) -> Term | None:
     """The query whose answers, by the facts at hand, are no answers of this one whatever else is true."""
-    return settled(term).never
+    return settled(term, loopless).never
 
 
-def settled(term: Term) -> Settled:
-    """What the facts settle of a query, node by node."""
-    return fold(term, lambda node, parts: _within_limits(_settled(node, parts)))
+def settled(term: Term, loopless: Callable[[int], bool] = _never) -> Settled:
+    """What the facts settle of a query, node by node; `loopless` says of its relations which have no loops."""
+    return fold(term, lambda node, parts: _within_limits(_settled(node, parts, loopless)))
 
 
-def _settled(node: Term, parts: tuple[Settled, ...]) -> Settled:
+def _settled(node: Term, parts: tuple[Settled, ...], loopless: Callable[[int], bool]) -> Settled:
     match node:
         case Entity():
             return Settled(node, Not(node))
         case Any():
             return Settled(node, None)
-        case Project(relation=relation):
+        case Project(relation=relation, operand=operand):
             start = parts[0].sure
-            return Settled(None if start is None else Project(relation, start), None)
+            away = isinstance(operand, Entity) and loopless(relation)
+            return Settled(None if start is None else Project(relation, start), operand if away else None)
         case Not():
             return parts[0].negated()
         case And():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flexkg.engine.engine import Engine
 from flexkg.evaluation.calibration import FILE, calibrate
 from flexkg.evaluation.reliability import draw_reliability
+from flexkg.kg.loops import loopless
 from flexkg.kg.storage import atomic_file, write_json
 from flexkg.models import interpretation
 from flexkg.training.folder import RunFolder
@@ -37,7 +38,8 @@ def calibrate_run(run: Path, workload: Workload, device: torch.device | str = "c
     folder = RunFolder.open(run)
     model, facts = folder.model(device), Engine(folder.dataset.graph("train"), device)
     sets = (workload.queries("valid", shape) for shape in workload.shapes("valid"))
-    found = calibrate(model, sets, interpretation(model), facts, device)
+    learnt = loopless(folder.dataset.triples["train"], len(folder.dataset.relations))
+    found = calibrate(model, sets, interpretation(model), facts, device, learnt)
     if found is None:
         return None
     with atomic_file(run / FILE) as partial:

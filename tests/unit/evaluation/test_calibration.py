@@ -22,13 +22,16 @@ from flexkg.evaluation.calibration import (
     collect,
     fit,
     measure,
+    ruled_out,
 )
 from flexkg.evaluation.kinds import kind_of
 from flexkg.evaluation.reliability import draw_reliability
 from flexkg.kg.graph import Graph
+from flexkg.kg.loops import loopless as loopless_relations
 from flexkg.kg.storage import write_json
 from flexkg.models import embed, interpretation
 from flexkg.query.shapes import SHAPES, ground, template_of
+from flexkg.query.terms import Entity, Or, Project
 from flexkg.sampling.queries import Column, QuerySet
 from flexkg.sampling.workload import Workload
 from flexkg.training.folder import RunFolder
@@ -215,6 +218,22 @@ def test_shapes_that_a_model_cannot_express_are_left_out(opened, facts):
     assert "1p" in found.kinds
 
 
+def test_where_a_step_began_is_no_candidate_of_relations_without_loops(opened):
+    _, workload = opened
+    loopless = np.arange(workload.data["relations"]) % 2 == 0
+    templates = {(True, True): Or(Entity(0), Entity(1)), (True, False): Entity(0), (False, True): Entity(1)}
+    queries = workload.queries("valid", "2i")
+    seen = 0
+    for rows, template in ruled_out(queries, loopless):
+        seen += len(rows)
+        for pattern in loopless[queries.relations[rows.numpy()] >> 1].tolist():
+            assert template == templates[tuple(pattern)]
+    assert seen == loopless[queries.relations >> 1].any(axis=1).sum() > 0
+    assert not list(ruled_out(queries, None))
+    [(rows, template)] = ruled_out(workload.queries("valid", "2in"), None)
+    assert (len(rows), template) == (workload.count("valid", "2in"), Project(1, Entity(1)))
+
+
 def test_a_trained_run_has_its_calibration_and_a_picture(small_run, opened, facts):
     content = json.loads((small_run / FILE).read_text())
     assert content["format"] == "flexkg-calibration"
@@ -223,7 +242,9 @@ def test_a_trained_run_has_its_calibration_and_a_picture(small_run, opened, fact
     assert 0 <= content["ece"] < 0.05
     model, workload = opened
     sets = [workload.queries("valid", shape) for shape in workload.shapes("valid")]
-    again = calibrate(model, sets, interpretation(model), facts)
+    dataset = RunFolder.open(small_run).dataset
+    learnt = loopless_relations(dataset.triples["train"], len(dataset.relations))
+    again = calibrate(model, sets, interpretation(model), facts, loopless=learnt)
     assert again is not None
     assert again.to_dict()["kinds"]["1p"]["slope"] == pytest.approx(content["kinds"]["1p"]["slope"], rel=1e-3)
     picture = (small_run / "calibration.svg").read_text()
