@@ -42,7 +42,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tune
-
 from flexkg.config import load_recipe
 from flexkg.errors import ConfigError, FlexError
 from flexkg.kg.catalog import home, locate
@@ -163,7 +162,9 @@ class Bench:
         sizes = [tuple(text for text in settings_of(model.factors, chosen) if _sized(text)) for chosen in trials]
         lacking = [size for size in dict.fromkeys(sizes) if (model.recipe, *size) not in self.paces]
         with ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn")) as pool:
-            futures = [pool.submit(pace, model.recipe, [*model.base, *size], self.place, self.sample) for size in lacking]
+            futures = [
+                pool.submit(pace, model.recipe, [*model.base, *size], self.place, self.sample) for size in lacking
+            ]
             for size, future in zip(lacking, futures, strict=True):
                 self.paces[(model.recipe, *size)] = future.result()
                 print(f"{self.graph} {model.name} {', '.join(size)}: {1000 * future.result():.1f} ms", flush=True)
@@ -216,7 +217,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--source", type=Path, help="holds DATASET/queries and DATASET/train.tsv.gz")
     parser.add_argument("--work", type=Path, default=home() / "paper", help="holds workloads/")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--workers", type=int, default=1, help="trials at a time; on a CPU each has its part of the cores")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="trials at a time; on a CPU each has its part of the cores"
+    )
     given = parser.parse_args(arguments)
     if given.workers < 1:
         parser.error("--workers must be at least 1")

@@ -17,4 +17,5 @@ def loopless(triples: NDArray[Any], relations: int) -> NDArray[np.bool_]:
     """(relations,): whether a relation has enough facts, and none of them is a loop."""
     facts = np.bincount(triples[:, 1], minlength=relations)
     loops = np.bincount(triples[triples[:, 0] == triples[:, 2], 1], minlength=relations)
-    return (facts >= FEWEST) & (loops == 0)
+    found: NDArray[np.bool_] = (facts >= FEWEST) & (loops == 0)
+    return found

@@ -151,8 +151,9 @@ class Flex(QueryModel):
         moved = state + step
         feature, logic = self.split(self.projection(moved))
         if self.residual:
-            # Where the interval is turned over, so is this; both turns cancel.
-            feature = feature + self.split(moved)[0] * (1.0 if self.boundary is None else self.feature_sign / self.boundary)
+            # Where tanh turns the interval over, this is turned before it, and comes out as it went in.
+            way = 1.0 if self.boundary is None else self.feature_sign / self.boundary
+            feature = feature + way * self.split(moved)[0]
         return torch.cat([self.squash(feature), self.truth(logic)], dim=-1)
 
     def negate(self, state: State) -> State:

@@ -1,4 +1,4 @@
-"""The same search of settings for every model: nine trials by a fixed design, then longer ones of what these say."""
+"""The same search of settings for every model: nine trials by an orthogonal array, then two longer ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS = 3
 FACTORS = 4
 
 DESIGN = tuple((a, b, (a + b) % LEVELS, (a + 2 * b) % LEVELS) for a in range(LEVELS) for b in range(LEVELS))
-"""Which value of each factor a trial has: of any two factors every pair of values comes up once (an orthogonal array)."""
+"""Which value of each factor a trial has: of any two factors every pair of values comes up once."""
 
 
 @dataclass(frozen=True)

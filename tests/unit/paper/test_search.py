@@ -1,4 +1,4 @@
-"""The same search for every model: its design is fair to every value, its trials are real and kept, what won is said."""
+"""The same search for every model: fair to every value, its trials real and kept, what won is said."""
 
 from __future__ import annotations
 
