@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -117,6 +118,9 @@ def draw_runs(
     """MRR against minutes of training, of a graph's runs for those that answer all shapes without negation."""
     titles = _titles(dataset, book)
     panels: dict[str, list[plots.Point]] = {}
+    # Minutes of another device compare with none of these.
+    devices = Counter(run.device for run in runs).most_common(1)
+    runs = [run for run in runs if run.device == devices[0][0]]
     for name in AVERAGES:
         for run in runs:
             value = average_of(run, name)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import flexkg
+from flexkg.config import load_recipe
 from flexkg.engine.engine import Engine
 from flexkg.evaluation.calibration import (
     FILE,
@@ -32,9 +33,11 @@ from flexkg.kg.storage import write_json
 from flexkg.models import embed, interpretation
 from flexkg.query.shapes import SHAPES, ground, template_of
 from flexkg.query.terms import Entity, Or, Project
+from flexkg.sampling.make import Order, make_workload
 from flexkg.sampling.queries import Column, QuerySet
 from flexkg.sampling.workload import Workload
 from flexkg.training.folder import RunFolder
+from flexkg.training.run import train
 
 
 def sample(curve: Curve, queries: int, *, seed: int = 0, centre: float = 0.0) -> Sample:
@@ -251,6 +254,17 @@ def test_a_trained_run_has_its_calibration_and_a_picture(small_run, opened, fact
     assert picture == draw_reliability(Calibration.load(small_run))
     assert picture.count("<circle") == len(content["bins"])
     assert f"{content['ece']:.4f}" in picture
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_a_trial_may_go_without(tmp_path, calibrate):
+    dataset = flexkg.load("world").dataset
+    make_workload(dataset, tmp_path / "queries", Order(splits=("train", "valid"), shapes=("1p",), count=200))
+    config = load_recipe("gqe", ["model.dim=4", "training.steps=2", "training.batch_size=16", "training.shapes=1p"])
+    outcome = train(dataset, config, tmp_path / "run", workload=tmp_path / "queries", calibrate=calibrate)
+    assert outcome.finished
+    assert (tmp_path / "run" / FILE).is_file() == calibrate
+    assert (flexkg.open(tmp_path / "run", "cpu").calibration is not None) == calibrate
 
 
 def test_a_run_that_goes_on_forgets_what_other_weights_taught(small_run, tmp_path):

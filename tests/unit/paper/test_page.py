@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -11,6 +12,7 @@ import pytest
 from flexkg.cli.main import run
 from flexkg.paper.pace import Pace, keep_paces
 from flexkg.paper.page import results_page
+from flexkg.paper.plan import Book
 from flexkg.paper.render import page_of
 from flexkg.paper.results import load_all
 from flexkg.paper.runner import missing
@@ -44,6 +46,23 @@ def test_without_results_the_papers_figures_are_folded_away(tmp_path):
     assert "| fb15k | BetaE | 14.3 |" in before
     assert "### FLEX by dimension" in after
     assert "| 200 |" not in after.partition("### FLEX by dimension")[2].partition("###")[0]  # nothing to fold either
+
+
+def test_plans_beside_the_results_have_their_tables_on_the_page(tmp_path):
+    heading = "## Tables that the paper has not"
+    assert heading not in results_page(tmp_path)[0]
+    write_registry(tmp_path, REGISTRY)
+    (tmp_path / "plans").mkdir()
+    shutil.copy(ROOT / "results" / "plans" / "one-core.toml", tmp_path / "plans")
+    book = Book.load(tmp_path / "plans" / "one-core.toml")
+    mine = results_page(tmp_path)[0].partition(heading)[2]
+    assert [mine.index(f"### {table.title}") for table in book.tables.values()]
+    assert "Not measured yet." in mine.partition("\n## ")[0]
+    job = book.job("FLEX", "fb15k-237")
+    assert job is not None
+    record(tmp_path, job, 0.25)
+    mine = results_page(tmp_path)[0].partition(heading)[2].partition("\n## ")[0]
+    assert "| FLEX | " + "**25.0** | " * 9 + "**25.0** |" in mine
 
 
 def test_a_single_run_fills_its_cells_everywhere(tmp_path):

@@ -103,6 +103,12 @@ def test_models_stand_line_by_line_with_the_papers_value_the_best_first(tmp_path
     assert marks(drawing, "rect", "#9ca3af") == 1 + 3 + 2  # after the legend's
 
 
+def test_minutes_on_another_device_are_not_drawn_beside_these(tmp_path):
+    found = [record(tmp_path, job, 0.25) for job in jobs("main-epfo", "nell995")]
+    slower = record(tmp_path, replace(BOOK.job("FLEX", "nell995"), label="slow"), 0.1, device="cpu")
+    assert draw_runs([*found, slower], "nell995", BOOK, {}, ()) == draw_runs(found, "nell995", BOOK, {}, ())
+
+
 def test_a_model_has_one_colour_in_all_plots_of_a_graph(tmp_path):
     curve = ({"step": 1000, "mrr": 0.2, "shapes": dict.fromkeys((*EPFO, *NEGATION), 0.2)},)
     older = record(tmp_path, BOOK.job("FLEX", "nell995"), 0.2)  # its validations are not known
