@@ -28,6 +28,7 @@ RECIPES = [
     "flex-paper",
     "flex-full",
     "flex-small",
+    "flex-residual",
     "flex-infinity",
     "flex-2f",
     "flex-3f",
