@@ -49,8 +49,10 @@ def test_every_node_has_what_the_model_finds_likeliest_there(script, data, small
         if node["operator"] != "entity":
             # What the model itself finds: where a step began as well, which answers leave out.
             found = [answer["entity"] for answer in node["answers"] if answer["entity"] not in BEGINNINGS]
-            assert len(found) >= 2
-            assert found == [answer.entity for answer in step.answers][: len(found)]
+            expected = [answer.entity for answer in step.answers if answer.entity not in BEGINNINGS]
+            both = min(len(found), len(expected))
+            assert both >= 2
+            assert found[:both] == expected[:both]
 
 
 def test_an_answer_is_learnt_or_held_out_or_neither(script, small_run):
