@@ -161,7 +161,8 @@ class Bench:
         """How many updates of each fit so many seconds; trials of one size take equally long."""
         sizes = [tuple(text for text in settings_of(model.factors, chosen) if _sized(text)) for chosen in trials]
         lacking = [size for size in dict.fromkeys(sizes) if (model.recipe, *size) not in self.paces]
-        with ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn")) as pool:
+        spawning = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.workers, spawning, initializer=tune.end_with_parent) as pool:
             futures = [
                 pool.submit(pace, model.recipe, [*model.base, *size], self.place, self.sample) for size in lacking
             ]

@@ -180,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
 def try_all(plan: Plan, names: list[str], place: Place, workers: int, results: Path) -> bool:
     """Try these and keep what comes of them; True if one failed, which takes none of the others with it."""
     # A process that has used a GPU cannot be forked.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=end_with_parent) as pool:
         waiting = {pool.submit(try_out, plan, name, place): name for name in names}
         try:
             kept = [_told(waiting[done], done, results) for done in as_completed(waiting)]
@@ -194,7 +194,7 @@ def try_all(plan: Plan, names: list[str], place: Place, workers: int, results: P
     return not all(kept)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process where the one that it works for is gone, however that ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
