@@ -50,8 +50,8 @@ _CAVEATS = """\
 - Rivals are trained for the time that FLEX takes here. FLEX had more trials, most of which chose what all share: loss,
   mix, schedule. Of their own settings rivals had, on a GPU, as many trials (ConE) or fewer, with at most half of FLEX's
   updates ([how many](#what-was-tried)). They were chosen on FB15k-237; on NELL995 rivals have the same, but for what
-  was published of ConE, and only small ones of GQE, Query2box and ConE were tried there, on a CPU, where FLEX was tried
-  on a GPU. What short trials found better was
+  was published of ConE, and only small ones were tried there, on a CPU, where FLEX was tried on a GPU. What short
+  trials found better was
   [mostly no better in longer ones](why/training.md#what-a-short-trial-says); faster tables of ConE on NELL995 were,
   and are not tried in full. Where a rival stays below its published figure, as BetaE and ConE do, it would gain from
   more time, and the margin over it says less than the paper's: ConE on NELL995 above all, whose curve still rises where
