@@ -156,20 +156,21 @@ class Bench:
     sample: float
     """Seconds for which updates are measured."""
     paces: dict[tuple[str, ...], float]
+    """By model and size: two models may share a recipe."""
 
     def steps(self, model: Model, trials: Sequence[tuple[int, ...]], seconds: float) -> list[int]:
         """How many updates of each fit so many seconds; trials of one size take equally long."""
         sizes = [tuple(text for text in settings_of(model.factors, chosen) if _sized(text)) for chosen in trials]
-        lacking = [size for size in dict.fromkeys(sizes) if (model.recipe, *size) not in self.paces]
+        lacking = [size for size in dict.fromkeys(sizes) if (model.name, *size) not in self.paces]
         spawning = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(self.workers, spawning, initializer=tune.end_with_parent) as pool:
             futures = [
                 pool.submit(pace, model.recipe, [*model.base, *size], self.place, self.sample) for size in lacking
             ]
             for size, future in zip(lacking, futures, strict=True):
-                self.paces[(model.recipe, *size)] = future.result()
+                self.paces[(model.name, *size)] = future.result()
                 print(f"{self.graph} {model.name} {', '.join(size)}: {1000 * future.result():.1f} ms", flush=True)
-        return [max(1, math.floor(seconds / self.paces[(model.recipe, *size)])) for size in sizes]
+        return [max(1, math.floor(seconds / self.paces[(model.name, *size)])) for size in sizes]
 
     def scores(
         self, search: Search, model: Model, trials: Sequence[tuple[int, ...]], seconds: float

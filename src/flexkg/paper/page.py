@@ -56,7 +56,7 @@ _CAVEATS = """\
   and are not tried in full. Where a rival stays below its published figure, as BetaE and ConE do, it would gain from
   more time, and the margin over it says less than the paper's: ConE on NELL995 above all, whose curve still rises where
   it ends. Where one is above it, as Query2box and GQE are, part of the paper's margin was its training.
-- All models had the same search and the same time in a comparison of another kind, five minutes of one core, on
+- All models had the same search and about the same time in a comparison of another kind, five minutes of one core, on
   FB15k-237 ([below](#tables-that-the-paper-has-not)). What is best there is what learns soonest, Query2box, and says
   little of trainings that are a hundred times as long.
 - What the parts of FLEX give here need not be what they give in the paper, the logic part above all:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from equal_effort import read_search
+from equal_effort import Bench, Model, read_search
 from flexkg.cli.main import run
 from flexkg.config import load_recipe
 from flexkg.errors import FlexError
 from flexkg.paper.plan import Book
 from flexkg.paper.search import DESIGN, FACTORS, LEVELS, Factor, finalists, name_of, settings_of
 from flexkg.paper.tuning import read_trials
+from tune import Place
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -67,6 +68,15 @@ def test_where_both_are_the_same_the_second_trial_takes_part():
     scores = {row: -sum(row) - 0.1 * index for index, row in enumerate(DESIGN)}
     assert finalists(scores) == sorted(DESIGN, key=lambda row: -scores[row])[:2]
     assert finalists(scores)[0] == (0, 0, 0, 0)
+
+
+def test_models_of_one_recipe_have_paces_of_their_own(tmp_path):
+    factors = tuple(Factor(name, ((f"model.{name}=4",),) * LEVELS) for name in ("dim", "hidden", "a", "b"))
+    plain, other = (Model(name, "flex", (), factors) for name in ("FLEX", "FLEX-residual"))
+    size = ("model.dim=4", "model.hidden=4")
+    place = Place(tmp_path, tmp_path, tmp_path, "cpu", 0.0)
+    bench = Bench("world", place, 1, tmp_path, 1.0, {("FLEX", *size): 0.5, ("FLEX-residual", *size): 0.25})
+    assert [bench.steps(model, [DESIGN[0]], 10.0) for model in (plain, other)] == [[20], [40]]
 
 
 def search(tmp_path: Path, plan: str = PLAN) -> subprocess.CompletedProcess[str]:
